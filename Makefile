@@ -26,12 +26,12 @@ help:
 	@echo "make reference  write docs/reference/ from commands, configuration and docstrings"
 	@echo "make clean      remove the virtual environment and all caches"
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Tidegate needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Setting up $(VENV) (once; about a minute)"
 	@$(PYTHON) -m venv $(VENV)
-	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable lab
 	@touch $@
 
 demo: $(READY)
@@ -62,8 +62,8 @@ check: $(READY)
 	@$(BIN)/lint-imports
 
 bench: $(READY)
-	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
-	@$(BIN)/python -m bench --page docs/bench.md
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable 'lab[bench]'
+	@$(BIN)/python -m tidegate_lab.bench --page docs/bench.md
 
 reference: $(READY)
 	@$(BIN)/python -m reference

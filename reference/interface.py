@@ -29,6 +29,7 @@ MODULES = (
     "tidegate.estimators",
     "tidegate.gate",
     "tidegate.compute",
+    "tidegate.compare",
 )
 """The modules whose names are public, see docs/support.md."""
 

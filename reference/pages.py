@@ -49,6 +49,7 @@ ABOUT = {
     "tidegate.estimators": "the scikit-learn estimators",
     "tidegate.gate": "the durable runtime and its configuration",
     "tidegate.compute": "where the sums of a fit are computed",
+    "tidegate.compare": "methods on public records, side by side, and what to add one of your own",
 }
 """The public modules, in the order of the index."""
 

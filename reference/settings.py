@@ -6,7 +6,7 @@ from typing import Any
 
 from reference.markdown import anchor, heading, page, sentence, table
 from tidegate.checks import MAX_COUNT, InvalidValueError
-from tidegate.gate.config.config import OPERATIONAL, Config
+from tidegate.gate.config.config import Config
 from tidegate.gate.config.sections import ALL, Tables, keys_of, sections
 from tidegate.kinds import Parameter, parameters
 from tidegate.learn.loss import LOSSES
@@ -21,6 +21,9 @@ each stream: see [fleets](../fleet.md)."""
 
 HEADINGS = {"features": "[[features]]", "columns": "[[columns]]"}
 """The headings of sections that a file may have several of."""
+
+CHOICES = {"features": "map", "source": "type"}
+"""The keys that choose the others, where they are not called kind."""
 
 ASIDES = {
     "budget": "What the two numbers promise: [the guarantee](../guarantee.md).",
@@ -70,13 +73,11 @@ def _title(name: str) -> str:
 def _section(name: str, tables: Tables, top: Parameter | None) -> Iterator[str]:
     kinds = [kind for kind in tables if kind != ALL]
     yield heading(2, _title(name))
-    when = (
-        "not fixed" if name.partition(".")[0] in OPERATIONAL else "fixed when the state is created"
-    )
+    when = {each.name: each.life for each in parameters(Config)}[name.partition(".")[0]]
     yield " ".join(
         filter(None, [sentence(top.help) if top else "", f"**{sentence(when)}**", ASIDES.get(name)])
     )
-    yield _about("kind" if name != "features" else "map", {each: tables[each] for each in kinds})
+    yield _about(CHOICES.get(name, "kind"), {each: tables[each] for each in kinds})
     if name == "learner":
         yield _about("loss", dict(LOSSES))
     yield _keys(keys_of(tables), kinds)

@@ -1,6 +1,6 @@
 """The default run takes a sample of all tests, so that it ends within five minutes.
 
-With `--sample`, one case of each test runs, or two of a law. A hash of test and commit chooses it:
+With `--sample`, one case of each test runs. A hash of test and commit chooses it:
 a case that today's sample leaves out is in that of another commit. Tests marked `thorough` do not
 run, and hypothesis tries fewer examples. Some cases are in every sample, thorough or not:
 
@@ -20,9 +20,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-
-CASES, CASES_OF_LAWS = 1, 2
-"""How many cases of a test a sample has, if there are more."""
 
 LAWS = "tests/laws/"
 
@@ -95,7 +92,7 @@ def sampled(items: Iterable[pytest.Item], of: str) -> set[str]:
     ordered = [item for item in ordered if not _marked(item, "slow")]
     # Thorough ones last, so that they are chosen only for want of others.
     ordered.sort(key=lambda item: _marked(item, "thorough"))
-    taken, seen = {*_few_of_each(ordered)}, set[tuple[str, ...]]()
+    taken, seen = {*_one_of_each(ordered)}, set[tuple[str, ...]]()
     for item in ordered:
         for subject in _subjects(item):
             if subject not in seen:
@@ -104,14 +101,12 @@ def sampled(items: Iterable[pytest.Item], of: str) -> set[str]:
     return taken
 
 
-def _few_of_each(ordered: Iterable[pytest.Item]) -> Iterator[str]:
-    counts: dict[str, int] = {}
+def _one_of_each(ordered: Iterable[pytest.Item]) -> Iterator[str]:
+    seen: set[str] = set()
     for item in ordered:
-        test = _test(item)
-        counts[test] = counts.get(test, 0) + 1
-        cases = CASES_OF_LAWS if item.nodeid.startswith(LAWS) else CASES
-        if counts[test] <= cases and not _marked(item, "thorough"):
+        if _test(item) not in seen and not _marked(item, "thorough"):
             yield item.nodeid
+        seen.add(_test(item))
 
 
 def _subjects(item: pytest.Item) -> Iterator[tuple[str, ...]]:

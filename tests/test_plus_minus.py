@@ -8,35 +8,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.glossary import TERMS
-from tidegate.release.measure_words import (
-    IN_UNITS,
-    LINE,
-    PLUS_MINUS,
-    TARGET_LINE,
-    TOO_NOISY,
-    margin,
-    shown,
-)
+from tidegate.learn.measures.forms import InUnits
+from tidegate.learn.measures.measure import REGISTRY, Score, listed
+from tidegate.release.measure_words import PLUS_MINUS, TOO_NOISY, margin, shown
 
 SRC = Path(__file__).parents[1] / "src" / "tidegate"
-MEASURES = sorted(
-    {name for line in (LINE, TARGET_LINE) for row in line for name in (row[0], *(row[2] or ())[:1])}
-)
+MEASURES = [score for kind in REGISTRY for score in listed(kind)]
 
 
-@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("score", MEASURES, ids=lambda score: f"{score.kind} {score.name}")
 @given(value=st.floats(0.1, 1), deviation=st.floats(0.001, 0.09))
 def test_every_measure_is_printed_with_two_deviations(
-    name: str, value: float, deviation: float
+    score: Score, value: float, deviation: float
 ) -> None:
-    text = shown(name, {"value": value, "deviation": deviation})
+    text = shown(score.name, {"value": value, "deviation": deviation})
     assert text != TOO_NOISY
     percent = 100 if "%" in text else 1
     printed = re.fullmatch(r"[+-]?[\d.]+(?: %)? ± ([\d.]+)", text)
     assert printed is not None
     unit = 10.0 ** -len(printed[1].partition(".")[2])
     assert float(printed[1]) == pytest.approx(percent * 2 * deviation, abs=0.5001 * unit)
-    assert name not in IN_UNITS or unit <= 2 * deviation / 10  # two digits at least
+    if isinstance(score.form, InUnits):
+        assert unit <= 2 * deviation / 10  # two digits at least
 
 
 def printing(path: Path) -> list[str]:

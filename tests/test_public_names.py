@@ -4,7 +4,17 @@ from importlib import import_module
 
 import pytest
 
-PACKAGES = ["", ".gate", ".estimators", ".features", ".learn", ".privacy", ".release", ".schedule"]
+PACKAGES = [
+    "",
+    ".compare",
+    ".gate",
+    ".estimators",
+    ".features",
+    ".learn",
+    ".privacy",
+    ".release",
+    ".schedule",
+]
 
 
 @pytest.mark.parametrize("name", [f"tidegate{each}" for each in PACKAGES])

@@ -20,6 +20,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.features import AppendIntercept
 from tidegate.learn import OutputPerturbation, Softmax
 from tidegate.learn.learner import Task
+from tidegate.learn.predicted import Classes
 from tidegate.privacy import Paper
 from tidegate.privacy.meaning import meaning
 from tidegate.release import FIRST, About, canonical, make_card, release_hash, seal, to_markdown
@@ -31,7 +32,7 @@ def about() -> About:
         plan=Plan(schedule=WINDOW, budget=PureDP(1.0)),
         task=Task(loss=Softmax(3), norm=1.5, regularization=0.1),
         learner=OutputPerturbation(),
-        classes=np.arange(3),
+        predicted=Classes(range(3)),
     )
 
 

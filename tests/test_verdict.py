@@ -13,7 +13,7 @@ from tests.cli.run import json_lines, tidegate
 from tests.gate.gatelife import config, opened
 from tidegate.gate.gate import Gate
 from tidegate.gate.status import public_status
-from tidegate.learn.measures import of_scores
+from tidegate.learn.score_kinds import measures_of as of_scores
 from tidegate.learn.scores import score
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
@@ -26,7 +26,6 @@ from tidegate.release.verdict import (
     accuracy_alone,
     in_words,
     verdict,
-    verdict_without_scores,
 )
 
 
@@ -206,6 +205,12 @@ def test_without_scores_the_release_before_is_all_there_is_to_compare_with(tmp_p
 
 def test_an_accuracy_that_fell_is_worse() -> None:
     good, bad = accuracy_alone(0.9, 0.01, 4096), accuracy_alone(0.6, 0.01, 4096)
-    assert verdict_without_scores(bad, good)["than_before"] == WORSE
-    assert verdict_without_scores(good, None)["than_before"] is None
-    assert verdict_without_scores(accuracy_alone(0.9, 0.4, 10), bad)["than_before"] == TOO_NOISY
+    for now, before, answer in (
+        (bad, good, WORSE),
+        (good, None, None),
+        (accuracy_alone(0.9, 0.4, 10), bad, TOO_NOISY),
+    ):
+        found = verdict(now, before)
+        assert found is not None
+        assert found["than_before"] == answer
+        assert found["than_constant"] == NOT_COMPARED

@@ -3,9 +3,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tidegate.checks import FewAdmittedWarning, SpentAgainWarning, UnprotectedInputWarning
-from tidegate.plan import Plan, TwoStreamPlan
-from tidegate.privacy import ApproxDP, Paper, PureDP, Tapered
+from tidegate.checks import (
+    FewAdmittedWarning,
+    InvalidValueError,
+    SpentAgainWarning,
+    UnprotectedInputWarning,
+)
 
 if TYPE_CHECKING:
     from tidegate.client import Client
@@ -25,9 +28,11 @@ if TYPE_CHECKING:
         TwoStreamClassifier,
         TwoStreamRegressor,
     )
-    from tidegate.features.stateless import check_pipeline
+    from tidegate.features.composed import check_pipeline
     from tidegate.gate import Config, Gate
     from tidegate.gate.loading import load
+    from tidegate.plan import Plan, TwoStreamPlan
+    from tidegate.privacy import ApproxDP, Paper, PureDP, Tapered
 
 __all__ = [
     "ApproxDP",
@@ -41,6 +46,7 @@ __all__ = [
     "Gate",
     "GrowingClassifier",
     "GrowingRegressor",
+    "InvalidValueError",
     "Paper",
     "Plan",
     "PrivateClassifier",
@@ -62,17 +68,23 @@ __all__ = [
 
 
 HOMES = {
+    "ApproxDP": "privacy",
     "Client": "client",
     "Config": "gate",
     "Gate": "gate",
-    "check_pipeline": "features.stateless",
+    "Paper": "privacy",
+    "Plan": "plan",
+    "PureDP": "privacy",
+    "Tapered": "privacy",
+    "TwoStreamPlan": "plan",
+    "check_pipeline": "features.composed",
     "load": "gate.loading",
 }
 """The modules of names that are loaded on first use; the others are estimators."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load the estimators, the gate and the client on first use: planning needs no scikit-learn."""
+    """Load all but errors on first use: planning needs no scikit-learn, and help no planning."""
     if name in __all__:
         return getattr(import_module(f"tidegate.{HOMES.get(name, 'estimators')}"), name)
     raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

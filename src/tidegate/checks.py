@@ -5,7 +5,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from importlib import import_module
 from numbers import Integral, Real
@@ -247,3 +247,39 @@ def optional_module(name: str, extra: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         raise InvalidValueError(not_installed(error.name, extra)) from None
+
+
+def one_of(*allowed: str) -> Callable[[str, object], str]:
+    """A check that a value is one of some words."""
+
+    def check(name: str, value: object) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise refuse(name, f"one of {', '.join(allowed)}", value)
+        return value
+
+    return check
+
+
+def word(name: str, value: object) -> str:
+    """A text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise refuse(name, "a text that is not empty", value)
+    return value
+
+
+def place(name: str, value: object) -> str:
+    """A path or an address: a text that no operating system refuses to look up."""
+    text = word(name, value)
+    if "\0" in text:
+        raise refuse(name, "a path or an address without a NUL character", text)
+    return text
+
+
+def words(name: str, value: object) -> tuple[str, ...]:
+    """A list of different texts, at least one."""
+    named = isinstance(value, list | tuple) and all(isinstance(v, str) and v for v in value)
+    if not isinstance(value, list | tuple) or not named or not value:
+        raise refuse(name, "a list of one or more texts", value)
+    if len(set(value)) != len(value):
+        raise refuse(name, "a list without repeats", value)
+    return tuple(value)

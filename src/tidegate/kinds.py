@@ -17,6 +17,10 @@ Check = Callable[[str, Any], Any]
 """Checks a value: (its name, the value) -> the value to keep."""
 
 
+FIXED, CHANGEABLE = "fixed when the state is created", "not fixed"
+"""Whether a setting may change during the life of a state."""
+
+
 class Parameter(NamedTuple):
     """A parameter of a kind.
 
@@ -28,6 +32,10 @@ class Parameter(NamedTuple):
         required: Whether it must be given.
         default: Its value if it is not given.
         only: The kinds that it is for; empty for all.
+        life: `FIXED` if privacy depends on it, so that a state keeps it; else `CHANGEABLE`.
+        new: What a new state has if it is left out, given the configuration; an existing state
+            keeps its own. None for a key that means its default.
+        earlier: What it is in a state of a version that did not have it; `new` must be given.
     """
 
     help: str
@@ -37,6 +45,9 @@ class Parameter(NamedTuple):
     required: bool = False
     default: Any = None
     only: tuple[str, ...] = ()
+    life: str = FIXED
+    new: Callable[[Any], Any] | None = None
+    earlier: Any = None
 
 
 def parameter(

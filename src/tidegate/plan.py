@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.checks import refuse, whole
 from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.ledger import Ledger, Line
-from tidegate.privacy.person import Person
+from tidegate.privacy.person import EACH_RECORD, Person, Protects
 from tidegate.privacy.shares import Shares
 from tidegate.privacy.target_phases import TargetPhases
 from tidegate.schedule import Fit, Schedule, Span, Steps, Stream, TwoStream, fits
@@ -21,6 +21,11 @@ from tidegate.schedule.twostream import Arrived, Target
 
 if TYPE_CHECKING:  # it needs numpy, which a plan without persons does not load
     from tidegate.privacy.admission import Admission
+
+NOTHING_ARRIVED = Arrived()
+
+ONLY = "records"
+"""The name of the stream if a schedule has only one."""
 
 SURVEY = Fraction(1, 20)
 """The default share of surveys under a Gaussian budget.
@@ -89,8 +94,12 @@ class Plan:
             if not 0 <= (share := getattr(self, name)) < 1:
                 raise refuse(name, "a share from 0 to below 1", shown=str(share))
         _ = self.shares  # refuse at once what the budget does not allow
-        if self.person is not None:
-            self.person.check(self.budget, sample=getattr(self.schedule, "sample", None))
+        self.protects.check(self.budget, sample=getattr(self.schedule, "sample", None))
+
+    @property
+    def protects(self) -> Protects:
+        """Who is protected."""
+        return self.person or EACH_RECORD
 
     @cached_property
     def shares(self) -> Shares:
@@ -216,12 +225,39 @@ class Plan:
         counted = takewhile(counts, self._reading(step))
         return sum((self._line(fit).paid(record) for fit in counted), Fraction(0))
 
+    @property
+    def streams(self) -> dict[str, Steps]:
+        """The steps of each stream, by its name."""
+        return {ONLY: self.steps}
+
+    @property
+    def source(self) -> "Plan":
+        """The plan of the first stream: this one."""
+        return self
+
+    def step_lines(self, so_far: Arrived, stream: str, at: int) -> tuple[list[Line], Arrived]:
+        """The lines of a step that ends at a record, and the arrivals of two streams after it."""
+        del stream
+        return self.due(at), so_far
+
+    def next_model(self, stream: str, done: int) -> int:
+        """How many records have arrived when the first model after `done` records is made."""
+        del stream
+        # The first model may not read the next step, but it reads the last one before it.
+        last = max(self.steps.complete(done), self.schedule.first - 1)
+        return self.steps.count(next(self.schedule.reads(last)))
+
+    def ledgers(self) -> Ledger:
+        """The empty ledger of the only stream."""
+        return self.ledger()
+
     def ledger(self, *, crowd: int = 64) -> Ledger:
         """An empty ledger for this plan's lines."""
         return Ledger(recall=self._paid_before, steps=self.steps, crowd=crowd, survey=self.survey)
 
-    def settle(self, ledger: Ledger, at: int) -> None:
+    def settle(self, ledger: Any, at: int, so_far: Arrived = NOTHING_ARRIVED) -> None:
         """Settle a ledger once `at` records have arrived: drop detail no later fit needs."""
+        del so_far
         ledger.settle(self.schedule.settled(self.steps.complete(at)))
 
     def charge(self, ledger: Ledger, until: int) -> Iterator[Line]:
@@ -279,6 +315,11 @@ class TwoStreamPlan:
             allowed = "left out with two streams, whose steps have no common order"
             raise refuse("period", allowed, self.person.period)
 
+    @property
+    def protects(self) -> Protects:
+        """Who is protected."""
+        return self.person or EACH_RECORD
+
     @cached_property
     def source(self) -> Plan:
         """The plan of the source stream, which does not depend on the target."""
@@ -315,6 +356,27 @@ class TwoStreamPlan:
     def first(self) -> int:
         """How many source records have arrived when the first model is released."""
         return self.source.first
+
+    @property
+    def streams(self) -> dict[str, Steps]:
+        """See `Plan`."""
+        return dict(self.schedule.steps)
+
+    def step_lines(self, so_far: Arrived, stream: str, at: int) -> tuple[list[Line], Arrived]:
+        """See `Plan`."""
+        del at
+        after, lines = self.arrive(so_far, "source" if stream == "source" else "target")
+        return lines, after
+
+    def next_model(self, stream: str, done: int) -> int:
+        """See `Plan`; every step of two streams may make one."""
+        steps = self.schedule.steps[stream]
+        return steps.count(steps.complete(done) + 1)
+
+    def settle(self, ledgers: Any, at: int, so_far: Arrived) -> None:
+        """See `Plan`."""
+        del at
+        ledgers.settle(so_far)
 
     def arrive(self, so_far: Arrived, stream: Stream) -> tuple[Arrived, list[Line]]:
         """Complete a step of a stream: return the arrivals after it, and the lines of its fits."""
@@ -368,3 +430,7 @@ class TwoLedgers:
         self.source.settle(self._source_schedule.settled(so_far.source))
         self._phases.open(so_far.phase_start, read=so_far.model is not None)
         self.target.settle(so_far.phase_start)
+
+
+AnyPlan = Plan | TwoStreamPlan
+"""A plan of one stream or of two."""

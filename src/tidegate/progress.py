@@ -3,16 +3,35 @@
 from fractions import Fraction
 from typing import Protocol
 
-from tidegate.plan import Plan, TwoStreamPlan
+from tidegate.plan import ONLY, AnyPlan
 from tidegate.privacy import Line
 from tidegate.schedule import Span
 from tidegate.schedule.twostream import Arrived
 
-ONLY = "records"
-"""The name of the stream if a schedule has only one."""
+__all__ = ["BEHIND", "ONLY", "Counts", "Progress"]
 
 BEHIND = 2
 """This many complete steps that wait mean that training is behind; one waits while it is made."""
+
+
+class ByCounts:
+    """Steps end when all of their records have arrived."""
+
+    def ended(self, step: Span, arrived: int) -> bool:
+        """Whether a step has ended, once so many records of its stream have arrived."""
+        return step.stop <= arrived
+
+
+class WithRecords:
+    """Labels come with their records: there is nothing to wait for."""
+
+    def known(self, stream: str, step: Span) -> bool:
+        """Whether the labels of a step that has ended are known, as far as they ever will."""
+        del stream, step
+        return True
+
+
+BY_COUNTS, WITH_RECORDS = ByCounts(), WithRecords()
 
 
 class Counts(Protocol):
@@ -31,16 +50,25 @@ class Counts(Protocol):
 class Progress:
     """Computes the next step of each stream, the fits that are due then and what they read."""
 
-    def __init__(self, plan: Plan | TwoStreamPlan, counts: Counts) -> None:
-        self._plan, self._counts = plan, counts
-        self._first = plan if isinstance(plan, Plan) else plan.source
-        self._steps = {ONLY: plan.steps} if isinstance(plan, Plan) else plan.schedule.steps
+    def __init__(
+        self,
+        plan: AnyPlan,
+        counts: Counts,
+        ends: ByCounts = BY_COUNTS,
+        labels: WithRecords = WITH_RECORDS,
+    ) -> None:
+        self._plan, self._counts, self._steps = plan, counts, plan.streams
+        self._ends, self._labels = ends, labels
         self.streams = list(self._steps)
 
     @property
     def typical(self) -> Fraction | None:
         """How many slots a person is expected to have in a fit; None if records are protected."""
-        return None if self._plan.person is None else self._plan.person.typical
+        return self._plan.protects.typical
+
+    def arrived(self) -> Arrived:
+        """The arrivals of two streams so far."""
+        return self._counts.arrived()
 
     def step(self, stream: str) -> int:
         """How many records a step of a stream has."""
@@ -62,16 +90,13 @@ class Progress:
 
     def next_model(self, stream: str) -> int:
         """How many records of a stream have arrived when its next model is made."""
-        if isinstance(self._plan, TwoStreamPlan):
-            return self.next(stream).stop
-        steps, schedule = self._plan.steps, self._plan.schedule
-        done = steps.complete(self._counts.done(stream))
-        # The first model may not read the next step, but it reads the last one before it.
-        return steps.count(next(schedule.reads(max(done, schedule.first - 1))))
+        return self._plan.next_model(stream, self._counts.done(stream))
 
     def complete(self, stream: str) -> bool:
-        """Whether all records of a stream's next step have arrived."""
-        return self.next(stream).stop <= self._counts.count(stream)
+        """Whether a stream's next step has ended, and its labels are known."""
+        step = self.next(stream)
+        ended = self._ends.ended(step, self._counts.count(stream))
+        return ended and self._labels.known(stream, step)
 
     def steps_waiting(self, stream: str) -> int:
         """How many steps of a stream are complete and not done; one of them may be in progress."""
@@ -89,25 +114,15 @@ class Progress:
 
     def due(self, stream: str) -> tuple[list[Line], Arrived]:
         """The lines of the next step, and the arrivals of two streams after it."""
-        return lines_at(self._plan, self._counts.arrived(), stream, self.next(stream).stop)
+        return self._plan.step_lines(self._counts.arrived(), stream, self.next(stream).stop)
 
     def needed(self, stream: str) -> int:
         """The first record of a stream that a later fit or survey may read."""
         if stream == "target":
             return self._steps[stream].count(self._counts.arrived().phase_start)
-        return self._first.needed(self._counts.done(stream))
+        return self._plan.source.needed(self._counts.done(stream))
 
     def cut(self, stream: str) -> int | None:
         """Records of a stream are forgotten in multiples of this number; None if never."""
-        forgets = stream == "target" or self._first.schedule.look_back is not None
+        forgets = stream == "target" or self._plan.source.schedule.look_back is not None
         return self.step(stream) if forgets else None
-
-
-def lines_at(
-    plan: Plan | TwoStreamPlan, so_far: Arrived, stream: str, at: int
-) -> tuple[list[Line], Arrived]:
-    """The lines of a step of a stream, and the arrivals of two streams after it."""
-    if isinstance(plan, Plan):
-        return plan.due(at), so_far
-    after, lines = plan.arrive(so_far, "source" if stream == "source" else "target")
-    return lines, after

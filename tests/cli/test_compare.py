@@ -15,8 +15,8 @@ from tests.cli.run import tidegate
 from tests.gate.commands import gate_text
 from tests.gate.gate_files import source_table, write_csv
 from tidegate.cli.compare import progress_bar, run_all
-from tidegate.study.comparison import Comparison, load, read
-from tidegate.study.grid import FORGETS
+from tidegate.compare.comparison import Comparison, load, read
+from tidegate.compare.contenders import FORGETS
 
 QUICK = ["--method", "naive", "--method", "not-private", "--runs", "1"]
 
@@ -151,7 +151,7 @@ def test_the_recommended_schedule_can_be_pasted(config: str) -> None:
 def test_progress_counts_every_run_and_names_the_method(config: str) -> None:
     comparison = Comparison(tables=load(Path(config)), sizes={"block": 200})
     records = read(comparison.config, comparison.config.source_of(data(config)))
-    stream = comparison.stream(records, every=None)
+    stream = comparison.stream(records, every=0)
     contenders, _ = comparison.contenders(["naive", "not-private"], stream.n)
     shown = io.StringIO()
     with progress_bar(Console(file=shown, force_terminal=True)) as progress:

@@ -14,8 +14,8 @@ from tests.cli.run import Done, tidegate
 from tests.gate.gatelife import TWO, config, opened, stream
 from tidegate.gate.erasure import has_content
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import raw_batch
 from tidegate.schedule import Span
+from tidegate.sources import raw_batch
 
 
 @pytest.fixture

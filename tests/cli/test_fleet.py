@@ -142,7 +142,7 @@ def test_members_share_a_database_and_a_bucket(tmp_path: Path, alone: dict[str, 
     for name, expected in alone.items():
         assert models(tmp_path / "fleet.state" / name) == expected
         state = str(tmp_path / "fleet.state" / name)
-        assert tidegate("verify", state).returncode == 0
+        assert tidegate("verify", state, "--connect").returncode == 0
     assert {row["state"] for row in rows(str(config)).values()} == {"finished"}
 
 

@@ -27,10 +27,11 @@ from tidegate.cli.main import COMMANDS
 from tidegate.gate.config import Config
 from tidegate.gate.export import load
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Files, RawBatch, Source, StandardInput
-from tidegate.gate.sources.csv_file import Csv
 from tidegate.gate.verify import verify
 from tidegate.release import Model
+from tidegate.sources import RawBatch, Source
+from tidegate.sources.csv_file import Csv
+from tidegate.sources.json_lines import StandardInput
 
 
 def written(folder: Path) -> str:
@@ -202,6 +203,15 @@ def test_export_in_every_form(state: str, folder: Path, ending: str) -> None:
     assert file.stat().st_size > 100
 
 
+def test_predict_reads_no_device(state: str, folder: Path) -> None:
+    """One such as /dev/zero never ends."""
+    device = folder / "device.csv"
+    device.symlink_to("/dev/null")
+    refused = tidegate("predict", state, str(device))
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "is a device, not a file" in refused.stderr
+
+
 def test_predict_by_a_state_or_by_a_file_alone(state: str, folder: Path) -> None:
     new, model = folder / "new.csv", folder / "model.npz"
     write_csv(new, 5)
@@ -268,14 +278,14 @@ def test_mistakes_end_with_one_line(state: str, folder: Path) -> None:
         ("run", str(folder / "empty.toml")): "schedule is missing",
         ("ingest", state, str(none)): "none.csv cannot be read",
         ("ingest", state, str(bad)): "column c is not in",
-        ("ingest", state, "x.txt"): "a .csv, .parquet or .jsonl file",
+        ("ingest", state, "x.txt"): "a .csv, .jsonl or .parquet file",
         (
             "export",
             state,
             "model.pdf",
         ): "must be one that ends in .npz, ",
         ("export", state, "m.npz", "--release", "99"): "there is no release 99",
-        ("predict", state, str(bad)): "has no column c",
+        ("predict", state, str(bad)): "column c is not in",
         ("predict", state, str(none)): "none.csv cannot be read: No such file",
     }.items():
         done = tidegate(*words)
@@ -497,9 +507,9 @@ def test_where_a_run_of_two_files_was_stopped_does_not_change_the_order_of_steps
         for size in sizes:
             with opened(tmp_path / state, known) as gate:
                 sources = {
-                    name: replace(files, format=replace(files.format, count=size))
+                    name: replace(files, count=size)
                     for name, files in known.sources().items()
-                    if isinstance(files, Files) and isinstance(files.format, Csv)
+                    if isinstance(files, Csv)
                 }
                 counted = Mock(side_effect=[None] * stop + [KeyboardInterrupt])
                 with suppress(KeyboardInterrupt):

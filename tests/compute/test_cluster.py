@@ -26,7 +26,7 @@ import psutil
 
 from tests.compute.streams import batches, config, models, opened, records, weights
 from tests.compute.test_engines import agree
-from tests.study.test_panels import RIGHT, WRONG
+from tests.lab.test_panels import RIGHT, WRONG
 from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
@@ -44,7 +44,7 @@ from tidegate.learn.objective import CHUNK, Objective, _slopes
 from tidegate.learn.parts import total
 from tidegate.learn.records import Records
 from tidegate.privacy.budget import Allowance
-from tidegate.study.experiment import in_processes, on_cluster
+from tidegate_lab.paper.experiment import in_processes, on_cluster
 
 pytestmark = pytest.mark.xdist_group("cluster")  # it is started once
 

@@ -15,9 +15,9 @@ from tests.compute.streams import config, models, opened, records
 from tidegate.compute import Memory
 from tidegate.compute.cluster import Dask, OnCluster
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import raw_batch
 from tidegate.gate.verify import verify
 from tidegate.learn.records import Records
+from tidegate.sources import raw_batch
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

@@ -12,7 +12,6 @@ from tests.compute.streams import records
 from tidegate import ApproxDP, FadingClassifier, PureDP
 from tidegate.compute import Disk, Engine, Memory
 from tidegate.compute import engine as engines
-from tidegate.executor import reader
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
 from tidegate.learn.exact import Exact
 from tidegate.learn.gradient import clipped_sum
@@ -21,9 +20,10 @@ from tidegate.learn.mean import MeanPerturbation
 from tidegate.learn.parts import total
 from tidegate.learn.persons import AdmittedStep, Owned, PersonPiece
 from tidegate.learn.records import PieceOf, Records, Slots
-from tidegate.learn.transform import Transform
+from tidegate.learn.transform import UNTRANSFORMED, Prepared, Transform
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.run.executor import reader
 from tidegate.schedule import SlotWeight, Span
 
 N, STEP = 600, 100
@@ -64,8 +64,8 @@ class Shelf:
         return [Stored(self.whole.take(slice(*each))) for each in pairwise(ends)]
 
 
-def read(engine: Engine, transform: Transform | None = None, factors: Any = None) -> Any:
-    fetch = reader(Shelf(records(N)), "records", engine, transform, NEWEST)
+def read(engine: Engine, transform: Prepared = UNTRANSFORMED, factors: Any = None) -> Any:
+    fetch = reader(Shelf(records(N)), "records", engine, transform=transform, counted=NEWEST)
     return fetch(Span(0, N), None, SLOT_WEIGHTS, factors)
 
 
@@ -147,7 +147,7 @@ def test_learners_refuse_what_they_do_not_expect(
         slot_weights=weights,
         typical=Fraction(1) if expected else None,
     )
-    fetch = reader(Shelf(records(N)), "records", Memory(), None, NEWEST)
+    fetch = reader(Shelf(records(N)), "records", Memory(), counted=NEWEST)
     protected: Any = fetch(Span(0, N), None, weights)
     plain = Records(protected.X, protected.y, protected.usable, slot_weights=protected.slot_weights)
     owned = Records(plain.X, plain.y, plain.usable, plain.slot_weights, owners=OWNERS)

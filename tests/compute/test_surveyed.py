@@ -14,14 +14,15 @@ from tests.compute.streams import batches, config, models, opened, records
 from tests.compute.test_engines import DISK, Stored, agree
 from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.executor import reader
 from tidegate.gate.gate import Gate
 from tidegate.learn.parts import total
+from tidegate.learn.persons import UNOWNED, Unowned
 from tidegate.learn.records import Records, Slots
 from tidegate.learn.survey import survey
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.run.executor import reader
 from tidegate.schedule import Span
 
 ENDS = [(0, 3), (3, 1000), (1000, 1001), (1001, 3000)]
@@ -121,8 +122,10 @@ class Shelf:
         del stream
         return self.whole.form
 
-    def owned(self, stream: str, span: Span) -> None:
+    def owned(self, stream: str, span: Span) -> Unowned:
         """Nobody's: records are protected."""
+        del stream, span
+        return UNOWNED
 
     def pieces(self, stream: str, span: Span, slots: Slots | None = None) -> Any:
         del stream, span, slots
@@ -143,7 +146,8 @@ def test_rows_are_transformed_once_whenever_they_are_loaded(engine: Engine, time
         return rows(self, X)
 
     with patch.object(Transform, "rows", counted):
-        read = reader(Shelf(whole, Watched), "records", engine, transform)(Span(0, 3000), None, ())
+        fetch = reader(Shelf(whole, Watched), "records", engine, transform=transform)
+        read = fetch(Span(0, 3000), None, ())
         parts = read.map(lambda part: part)
         sums = [total(parts, lambda part: part.X.sum(axis=0)) for _ in range(3)]
     assert sum(passed) == times * whole.n  # an empty array besides, for the form

@@ -134,7 +134,7 @@ def state(face: StreamEstimator) -> Any:
     if not hasattr(face, "_begun"):
         return sorted(name for name in vars(face) if name.endswith("_"))
     run = face._begun.run
-    ledgers, helds = [run.ledger(stream) for stream in run._held], run._held.values()
+    ledgers, helds = [run.ledger(stream) for stream in run.steps.held], run.steps.held.values()
     return (
         [id(release) for release in face.releases_],
         [(list(ledger.runs()), ledger.worst(), ledger.posted) for ledger in ledgers],

@@ -41,13 +41,14 @@ from tidegate.learn import GradientPerturbation, OutputPerturbation
 from tidegate.learn.intake import CategoryIntake, Intake
 from tidegate.learn.labels import as_labels, class_codes, codes_of
 from tidegate.learn.learner import Task, Terms, Weights
+from tidegate.learn.predicted import Classes
 from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 
 SECRET = 31337.25
 """An entry of a record: no error may quote it."""
 
-INTAKE = Intake(norm=5.0, classes=[0, 1])
+INTAKE = Intake(norm=5.0, predicted=Classes([0, 1]))
 
 
 class Missing:
@@ -392,7 +393,7 @@ def test_large_labels_beside_missing_ones() -> None:
         [2**53 + 1, 0.5],
         np.ma.MaskedArray([2**53 + 1, 2**53], mask=[False, True]),
     ):
-        intake = Intake(norm=1.0, classes=classes, spelling=1)
+        intake = Intake(norm=1.0, predicted=Classes(classes), spelling=1)
         records = intake.records([[1.0], [1.0]], y)
         assert (records.y[0], records.usable.tolist()) == (1, [True, False])
 
@@ -729,7 +730,7 @@ def test_labels_of_another_kind_than_the_classes_are_read(
     faced = PrivateClassifier(budget=PureDP(1.0), classes=classes, norm=1.0)
     assert faced.fit(np.eye(4), y).quarantined_ == 0
     with pytest.raises(InvalidValueError, match=r"y must be .*, like the classes, got dtype"):
-        Intake(norm=1.0, classes=classes, spelling=1).records(np.eye(4), y)
+        Intake(norm=1.0, predicted=Classes(classes), spelling=1).records(np.eye(4), y)
 
 
 @pytest.mark.parametrize("first", ["hello", ["a", "b"], np.zeros(3), None])

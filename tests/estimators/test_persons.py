@@ -210,9 +210,9 @@ def test_persons_are_refused_where_records_are_protected(name: str) -> None:
 def test_bad_persons_are_refused_whole(persons: Any, text: str) -> None:
     X, y, ids = data()
     clf = made()["fading"].fit(X, y, persons=ids)
-    before = len(clf.releases_), clf._begun.run.count("records")
+    before = len(clf.releases_), clf._begun.run.steps.count("records")
     refused(text, lambda: clf.partial_fit(X, y, persons=persons))
-    assert (len(clf.releases_), clf._begun.run.count("records")) == before
+    assert (len(clf.releases_), clf._begun.run.steps.count("records")) == before
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_an_interrupted_step_admits_and_charges_once(
 
 def _steps(clf: Any) -> list[Any]:
     """In which steps persons were admitted; keys are random."""
-    ranges = clf._begun.run._admitted._ranges["records"]
+    ranges = clf._begun.run.steps.admitted._ranges["records"]
     return sorted(ranges.values())
 
 
@@ -357,10 +357,10 @@ def test_owners_are_forgotten_as_records_are() -> None:
     X, y, ids = data()
     clf = made()["fading"]
     clf.fit(X, y, persons=ids)
-    run = clf._begun.run
-    held = run._held["records"]
+    run = clf._begun.run.steps
+    held = run.held["records"]
     assert all(records.owners is not None for records in held.pieces(range_of(held)))
-    assert min(step.start for step in run._admitted._bits["records"]) >= held.first - 200
+    assert min(step.start for step in run.admitted._bits["records"]) >= held.first - 200
     assert len(_steps(clf)) == N // 3  # who was admitted stays known
 
 

@@ -36,7 +36,7 @@ def numbers(records: int = 40, seed: int = 0) -> tuple[Floats, Floats]:
 
 
 def task_of(estimator: StreamEstimator) -> Any:
-    return estimator._begun.run._trainer.task
+    return estimator._begun.run.settings.task
 
 
 @pytest.mark.parametrize("kind", REGRESSORS)

@@ -34,7 +34,6 @@ from tidegate import (
     SlidingWindowClassifier,
     TwoStreamClassifier,
 )
-from tidegate.executor import TrainedFit
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
 from tidegate.learn import held as held_module
 from tidegate.learn.fold import Fold
@@ -42,6 +41,7 @@ from tidegate.learn.held import Held
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.moments import Moments
+from tidegate.learn.predicted import Classes
 from tidegate.learn.records import Records, join
 from tidegate.learn.survey import survey
 from tidegate.learn.trainer import Trainer
@@ -54,6 +54,7 @@ from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.sampling import draw
 from tidegate.privacy.shares import Shares
 from tidegate.progress import ONLY
+from tidegate.run.executor import TrainedFit
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -138,7 +139,7 @@ def test_the_first_batch_fixes_the_form(first: str) -> None:
     for i, name in enumerate(["sparse", "float32", "dense", "lists"]):
         part = slice(10 + 5 * i, 15 + 5 * i)
         face.partial_fit(CONTAINERS[name](X[part]), y[part])
-        run = face._begun.run._held[ONLY]
+        run = face._begun.run.steps.held[ONLY]
         held = run.read(Span(run.first, run.count)).X
         assert sparse.issparse(held) == (first == "sparse")
         assert held.dtype == (np.float32 if first == "float32" else np.float64)
@@ -236,7 +237,7 @@ def test_releases_are_the_fits_of_the_plan(
     face = classifier(kind, budget=budget, step=4, sample=sample, **named).partial_fit(X, y)
     public = type(schedule)(step=4, sample=sample, **named)
     plan = Plan(schedule=public, budget=budget, survey=default_survey(budget))
-    records = {None: Intake(norm=10.0, classes=[0, 1]).records(X, y)}
+    records = {None: Intake(norm=10.0, predicted=Classes([0, 1])).records(X, y)}
     expected = naive(plan, plan.lines(until=64), [None] * 16, records)
     assert len(face.releases_) == len(expected) > 5
     for release, model in zip(face.releases_, expected, strict=True):
@@ -264,7 +265,7 @@ def test_releases_of_two_streams(budget: Budget, source: Any) -> None:
         arrivals += ["source"] * source.steps.complete(20) + ["target"] * 5
     two, paid = TwoStream(source=source, step=4), default_survey(budget)
     plan = TwoStreamPlan(schedule=two, budget=budget, survey=paid)
-    intake = Intake(norm=10.0, classes=[0, 1])
+    intake = Intake(norm=10.0, predicted=Classes([0, 1]))
     records = {"source": intake.records(X, y), "target": intake.records(other_X, other_y)}
     expected = naive(plan, plan.lines(arrivals), arrivals, records)
     assert len(weights(face)) == len(expected) > 8
@@ -394,7 +395,7 @@ def test_only_the_window_is_held(size: int, container: Container) -> None:
     X, y = batch_for(face, records=100)
     for start in range(0, 100, size):
         face.partial_fit(container(X[start : start + size]), y[start : start + size])
-        held = face._begun.run._held[ONLY]
+        held = face._begun.run.steps.held[ONLY]
         done = held.count // 4 * 4
         assert held.first == face._begun.run.plan.needed(done) >= done - 12
         in_memory = sum(run.n for _, run in held._runs)
@@ -407,7 +408,7 @@ def test_models_that_no_fit_needs_are_let_go() -> None:
     X, y = batch_for(face, records=200)
     for start in range(0, 200, 10):
         face.partial_fit(X[start : start + 10], y[start : start + 10])
-        held = set(face._begun.run._fitted) - {release.fit.number for release in face.releases_}
+        held = set(face._begun.run.steps._fits) - {release.fit.number for release in face.releases_}
         assert len(held) <= 2  # the base and level 1
 
 

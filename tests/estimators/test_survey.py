@@ -11,10 +11,10 @@ from scipy import sparse
 from tests.estimators.estimators import CLASSIFIERS, STREAMS, batch_for, surveyed
 from tidegate import ApproxDP, PureDP, SlidingWindowClassifier, TwoStreamClassifier
 from tidegate.checks import InvalidValueError
-from tidegate.executor import FitJob
 from tidegate.learn.survey import survey
 from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget
+from tidegate.run.executor import FitJob
 from tidegate.schedule import Cumulative
 
 
@@ -31,19 +31,23 @@ def test_an_interrupted_step_is_surveyed_and_charged_once(kind: type) -> None:
         pytest.raises(KeyboardInterrupt),
     ):
         clf.partial_fit(X[16:20], y[16:20], **where)
-    seen, step = run._surveys[stream][1].cells, run._surveys[stream][0]
+    begun = run._step
+    assert begun is not None
+    assert begun.surveys
+    moments, step = begun.surveys[0].moments, begun.span
+    seen = moments.cells.copy()
     again = pickle.loads(pickle.dumps(clf))
-    with patch("tidegate.memory_run.survey", wraps=survey) as made:
+    with patch("tidegate.learn.preparation.survey", wraps=survey) as made:
         again.partial_fit(X[20:], y[20:], **where)
     follow = again._begun.run
-    assert follow.done(stream) >= step.stop
-    assert made.call_count == (follow.done(stream) - step.stop) // step.size
+    assert follow.steps.done(stream) >= step.stop
+    assert made.call_count == (follow.steps.done(stream) - step.stop) // step.size
     first = next(each for each in again.releases_ if each.fit.at == step.stop)
-    transform = run._surveys[stream][1].transform(norm=10.0, sparse=False)
+    transform = moments.transform(norm=10.0, sparse=False)
     assert first.transform is not None
     assert first.transform.on_card() == transform.on_card()
-    assert follow.ledger(stream).surveyed == follow.done(stream)
-    assert np.array_equal(run._surveys[stream][1].cells, seen)
+    assert follow.ledger(stream).surveyed == follow.steps.done(stream)
+    assert np.array_equal(moments.cells, seen)
 
 
 def test_a_prior_is_carried_from_the_source_to_the_target() -> None:

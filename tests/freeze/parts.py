@@ -9,7 +9,6 @@ from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
-from unicodedata import unidata_version
 
 import joblib
 import numpy as np
@@ -74,12 +73,12 @@ class Part:
     Attributes:
         text: The part, for people.
         shown: How `frozen.json` has it: by its digest, as it is, or as numbers that are compared
-            with a tolerance; "unicode" is by its digest, if Python has the same version of Unicode.
+            with a tolerance.
         close: The tolerance, relative and absolute.
     """
 
     text: str
-    shown: Literal["digest", "text", "numbers", "unicode"] = "digest"
+    shown: Literal["digest", "text", "numbers"] = "digest"
     close: tuple[float, float] = (CLOSE, NEAR_ZERO)
 
     @property
@@ -87,16 +86,12 @@ class Part:
         """The value in `frozen.json`."""
         if self.shown in {"text", "numbers"}:
             return self.text
-        digest = sha256(self.text.encode()).hexdigest()
-        return f"Unicode {unidata_version} {digest}" if self.shown == "unicode" else digest
+        return sha256(self.text.encode()).hexdigest()
 
     def same(self, frozen: str | None) -> bool:
         """Whether the part is as it was frozen."""
         if frozen is None:
             return False
-        if self.shown == "unicode" and frozen.startswith("Unicode "):
-            version, digest = frozen.split()[1:]
-            return version != unidata_version or self.frozen.endswith(digest)
         if self.shown != "numbers":
             return self.frozen == frozen
         here, there = (np.array(text.split(), float) for text in (self.text, frozen))
@@ -128,8 +123,7 @@ def parts_of(made: Made) -> dict[str, Part]:
         newest = made.releases[-1]
         parts["npz"] = Part(_npz(newest, exact))
         parts["safetensors"] = Part(_safetensors(newest, exact))
-        texts = {"features HashedText", "columns text"} & {*kinds}  # tables of their characters
-        parts["onnx"] = Part(_onnx(newest, exact), "unicode" if texts else "digest")
+        parts["onnx"] = Part(_onnx(newest, exact))
         if exact:
             parts["md"] = Part(_md(newest))
         parts["joblib"], predicted = _joblib(newest, made.questions)

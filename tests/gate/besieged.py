@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.gate.gatelife import TIME, config, stream
-from tidegate.executor import FitJob
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import raw_batch
 from tidegate.learn.learner import Fitted
+from tidegate.run.executor import FitJob
+from tidegate.sources import raw_batch
 
 RECORDS = 400
 """Four steps of 100 records, each with one fit, which reads the three newest steps."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Batches
+from tidegate.sources import Batches
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SIZES = (40, 1, 260, 99, 450, 7, 100, 143, 200, 400)

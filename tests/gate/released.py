@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tidegate import ApproxDP, Plan, PureDP, SlidingWindowClassifier
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, Softmax
 from tidegate.learn.learner import Task
+from tidegate.learn.predicted import Classes
 from tidegate.release import FIRST, About, StoredRelease, make_card, seal
 from tidegate.schedule import SlidingWindow
 
@@ -44,7 +45,7 @@ def made(
             regularization=0.1,
         ),
         learner=OutputPerturbation() if delta is None else GradientPerturbation(),
-        classes=classes,
+        predicted=Classes(classes),
         features=features,
     )
     chain: list[StoredRelease] = []

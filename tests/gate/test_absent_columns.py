@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from tests.cli.run import tidegate
 from tidegate.checks import InvalidValueError
 from tidegate.gate import Config, Gate
-from tidegate.gate.sources import Batches, SourceColumns, StandardInput
-from tidegate.gate.sources.absent import Unseen, near
-from tidegate.gate.sources.broker import raw_batch_of
-from tidegate.gate.sources.json_lines import JsonLines
+from tidegate.sources import Batches, SourceColumns
+from tidegate.sources.absent import Unseen, near
+from tidegate.sources.broker import raw_batch_of
+from tidegate.sources.json_lines import StandardInput
+from tidegate.sources.json_records import json_batch
 
 STEP = 100
 SECRET = "Ada-Lovelace-1815"
@@ -113,8 +114,9 @@ def test_records_to_predict_without_a_column_are_refused(tmp_path: Path) -> None
 def test_messages_of_a_broker_and_python_batches_are_not_refused(tmp_path: Path) -> None:
     """A message cannot be corrected, and a first batch may hold only one."""
     columns = SourceColumns(label="y", features=("a", "b"))
-    raw = raw_batch_of([b'{"a": 1, "y": 0}'], columns, "1")
-    assert raw.absent is not None
+    bodies = [b'{"a": 1, "y": 0}']
+    assert json_batch(bodies, columns).absent is not None
+    assert raw_batch_of(bodies, columns, "1").absent is None
     config = Config.load(written(tmp_path))
     with closing(Gate.open(tmp_path / "state", config)) as gate:
         table = {"age": [40.0], "pressure": [None]}
@@ -138,10 +140,10 @@ def test_it_is_found_by_all_records_however_they_are_cut(objs: list[Any], cuts: 
 
 
 def test_unreadable_lines_say_nothing_about_columns() -> None:
-    reader = JsonLines(columns=SourceColumns(label="y", features=("a",)))
-    assert reader.part([b"nonsense", b"[1]"]).absent is None
-    assert reader.part([]).absent is None
-    found = reader.part([b"nonsense", b'{"A": 1, "y": 0}']).absent
+    columns = SourceColumns(label="y", features=("a",))
+    assert json_batch([b"nonsense", b"[1]"], columns).absent is None
+    assert json_batch([], columns).absent is None
+    found = json_batch([b"nonsense", b'{"A": 1, "y": 0}'], columns).absent
     assert found is not None
     assert found == (("a",), "A")
 

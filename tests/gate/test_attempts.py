@@ -23,21 +23,20 @@ from tests.gate.marked import batch, found
 from tests.gate.postgres_server import needs_postgres, on_server
 from tidegate.checks import StoreError
 from tidegate.compute import Memory
-from tidegate.executor import FitJob
-from tidegate.gate.attempts import RESTARTS, Attempts, CheckedEngine
+from tidegate.gate.attempts import RESTARTS, Attempts, CheckedEngine, Turns
 from tidegate.gate.durable_run import DurableRun
 from tidegate.gate.erasure import OnePerson, OneRecord, Target, has_content
 from tidegate.gate.failpoints import ERASURES
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import raw_batch
 from tidegate.gate.store import Batch, ErasedError
-from tidegate.gate.turns import Turns
 from tidegate.gate.verify import verify
 from tidegate.learn.learner import Fitted
 from tidegate.learn.records import Records
+from tidegate.run.executor import FitJob
 from tidegate.schedule import Span
+from tidegate.sources import raw_batch
 
 children = get_context("forkserver")
 children.set_forkserver_preload(["tests.gate.besieged", "tests.gate.erasing"])
@@ -224,7 +223,8 @@ def test_a_damaged_file_fails_only_the_erasure_that_reads_it(tmp_path: Path) -> 
     with opened(tmp_path, besieged.settings()) as gate:
         for start in range(0, 300, 100):
             gate.take(raw_batch(*stream(100, start)))
-        file = gate.store._files.where(str(gate.store.held()[0].file))  # type: ignore[attr-defined]
+        file = gate.store._files.where(str(gate.store.held()[0].file))
+        assert isinstance(file, Path)
         data = bytearray(file.read_bytes())
         data[-40] ^= 1
         file.write_bytes(bytes(data))

@@ -17,7 +17,7 @@ from tidegate.gate.check import Check, check_file
 from tidegate.gate.check_records import Findings
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import SourceError
+from tidegate.sources import SourceError
 
 KINDS = ["csv", "jsonl", "parquet"]
 
@@ -223,7 +223,7 @@ def _twice(folder: Path) -> Path:
     [
         (_missing, "No such file or directory; check the path"),
         (_folder, "is a folder: name one of its files|must be a .csv"),
-        (_toml, "the file must be a .csv, .parquet or .jsonl file"),
+        (_toml, "the file must be a .csv, .jsonl or .parquet file"),
         (_not_parquet, "is not a readable Parquet file"),
         (_wrong_type, "column a of .* must hold numbers, got string"),
         (_empty, "has no columns: its first line must name them"),

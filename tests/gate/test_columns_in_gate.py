@@ -24,10 +24,12 @@ from tidegate.gate.config.texts import tables_in, tables_of
 from tidegate.gate.export import export, load
 from tidegate.gate.gate import Gate
 from tidegate.gate.propose import propose
-from tidegate.gate.sources import Csv, JsonLines, Parquet
-from tidegate.gate.sources.arrow_bytes import arrow_bytes
-from tidegate.gate.sources.files import Files
 from tidegate.schedule import Span
+from tidegate.sources.arrow_bytes import arrow_bytes
+from tidegate.sources.arrow_records import ArrowRecords
+from tidegate.sources.csv_file import Csv
+from tidegate.sources.json_lines import JsonLines
+from tidegate.sources.parquet import Parquet
 
 COLUMNS = """
 [[columns]]
@@ -111,8 +113,7 @@ FORMATS = {".csv": Csv, ".jsonl": JsonLines, ".parquet": Parquet}
 def test_every_format_reads_the_same_records(suffix: str, tmp_path: Path) -> None:
     records, used = rows(50), config()
     path = write(tmp_path / f"r{suffix}", records)
-    reader = FORMATS[suffix](columns=used.source_columns())
-    (raw,) = Files(name="r", path=path, format=reader).batches(None)
+    (raw,) = FORMATS[suffix](name="r", path=path, columns=used.source_columns()).batches(None)
     columns = used.column_map()
     assert columns is not None
     assert columns.transform(raw.X).tobytes() == columns.transform(records).tobytes()
@@ -135,7 +136,7 @@ def test_a_csv_value_means_the_same_beside_any_others(cells: list[tuple[str, str
     columns = used.column_map()
     assert columns is not None
     names = ["extra", "n", "ward", "code", "smoker", "seen", "y"]
-    reader, wanted = Csv(columns=used_columns), used_columns.find(names, "r.csv")
+    reader, wanted = Csv(path="r.csv", columns=used_columns), used_columns.find(names, "r.csv")
     together = columns.transform(reader._batch(encoded, names, wanted).X)
     alone = [columns.transform(reader._batch([line], names, wanted).X) for line in encoded]
     assert together.tobytes() == np.concatenate(alone).tobytes()
@@ -149,7 +150,7 @@ def test_a_mark_before_the_first_line_of_a_batch_stays(other: str) -> None:
     assert columns is not None
     names, marked = [*NAMES, "y"], "\ufeff5,A,x,yes,2020-01-01,ill".encode()
     for lines in ([marked, other.encode()], [other.encode(), marked]):
-        raw = Csv(columns=reads)._batch(lines, names, reads.find(names, "r.csv"))
+        raw = Csv(path="r.csv", columns=reads)._batch(lines, names, reads.find(names, "r.csv"))
         made = columns.transform(raw.X)
         assert np.isnan(made).any(axis=1).tolist() == [line == marked for line in lines]
 
@@ -161,7 +162,7 @@ def test_a_parquet_text_that_is_not_utf8_loses_its_own_record_only() -> None:
     columns, reads = used.column_map(), replace(used.source_columns(), person="who")
     assert columns is not None
     batch = pa.table({**dict.fromkeys([*NAMES, "who"], broken), "y": broken})
-    raw = Parquet(columns=reads).part(batch)
+    raw = ArrowRecords(columns=reads).part(batch)
     assert list(raw.y) == raw.persons == [None, "5"]
     assert np.isnan(columns.transform(raw.X[:1])).all()
     assert '"age": "what Python cannot hold"' in raw.arrived(0)
@@ -293,12 +294,12 @@ def test_a_parquet_column_of_another_type_affects_its_own_records(tmp_path: Path
         mixed = table.set_column(4, "seen", pa.array([odd, None]))
         pq.write_table(mixed, path)
         columns = config().source_columns()
-        (batch,) = Files(name="r", path=path, format=Parquet(columns=columns)).batches(None)
+        (batch,) = Parquet(name="r", path=path, columns=columns).batches(None)
         assert columns.kinds is not None
         assert columns.kinds.bad(batch.X)["seen"].tolist() == [True, False]
-        old = Parquet(columns=replace(columns, spelling=1))
+        old = Parquet(name="r", path=path, columns=replace(columns, spelling=1))
         with pytest.raises(InvalidValueError, match=r"column seen of .* holds .*, which a time"):
-            list(Files(name="r", path=path, format=old).batches(None))
+            list(old.batches(None))
 
 
 @pytest.mark.parametrize("engine", ["memory", "disk"])
@@ -408,8 +409,9 @@ def test_digests_do_not_depend_on_how_rows_are_divided(data: st.DataObject) -> N
     halves = [arrow_bytes(part) for part in (array.slice(0, cut), array.slice(cut))]
     assert whole == [bytes(one) + bytes(other) for one, other in zip(*halves, strict=True)]
     assert len(whole) == len(arrow_bytes(pa.array([], kind)))
-    other = pa.array([*array.to_pylist()[:-1], None], kind) if len(array) else array
-    assert (array.equals(other)) or whole != [bytes(each) for each in arrow_bytes(other)]
+    if len(array) and array[-1].is_valid:  # NaN does not equal itself, so arrays are not compared
+        other = pa.array([*array.to_pylist()[:-1], None], kind)
+        assert whole != [bytes(each) for each in arrow_bytes(other)]
 
 
 def test_a_parquet_file_of_any_kind_is_resumed_and_known_again(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from tests.cli.run import json_lines, tidegate
+from tests.cli.run import json_lines, process, tidegate
 from tests.gate.test_columns_in_gate import COLUMNS, CONFIG, NAMES, config, onnx_inputs, rows, write
 from tidegate import ApproxDP, FadingClassifier, load
 from tidegate.checks import InvalidValueError
@@ -252,3 +253,12 @@ def test_predictions_say_why_there_is_none(tmp_path: Path) -> None:
         write(tmp_path / "new.csv", [row, {**row, column: value}])
         done = tidegate("predict", str(tmp_path / "state"), str(tmp_path / "new.csv"))
         assert done.stderr == f"tidegate: 1 record cannot be used; the first is 1: {why}\n"
+
+
+def test_predict_does_not_wait_for_a_fifo(tmp_path: Path) -> None:
+    with run(tmp_path, full_rows(300)):
+        pass
+    os.mkfifo(tmp_path / "new.csv")
+    done = process("predict", str(tmp_path / "state"), str(tmp_path / "new.csv"))
+    assert done.returncode == 2
+    assert "is a FIFO, not a file" in done.stderr

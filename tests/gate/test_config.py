@@ -606,7 +606,7 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         (
             "quality",
             {"holdout": "a.txt"},
-            "quality.holdout must be a .csv, .parquet or .jsonl file",
+            "quality.holdout must be a .csv, .jsonl or .parquet file",
         ),
         (
             "quality",
@@ -615,7 +615,11 @@ COLUMNS = RECORDS | {"columns": ["a"], "label": "y"}
         ),
         ("source", {"path": "a"}, "source.type is missing"),
         ("source", {"type": "csv"}, "source.path is missing"),
-        ("source", {"type": "xml", "path": "a"}, "source.type must be one of csv, parquet, jsonl"),
+        (
+            "source",
+            {"type": "xml", "path": "a"},
+            "source.type must be one of csv, jsonl, kafka, nats, parquet",
+        ),
         ("source", {"type": "csv", "path": "-"}, 'source.type must be jsonl if the path is "-"'),
         ("source", FILE | {"follow": 1}, "source.follow must be true or false, got 1"),
         ("source", FILE | {"delimiter": ";;"}, "source.delimiter must be one ASCII character"),

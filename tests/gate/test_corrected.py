@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -27,6 +28,7 @@ from tidegate.gate.failpoints import CORRECTIONS
 from tidegate.gate.gate import Gate
 from tidegate.gate.locations import Locations
 from tidegate.privacy.rounding import down
+from tidegate.run import executor
 
 PAID = down(Fraction(1, 20))
 
@@ -210,7 +212,8 @@ def test_a_charge_that_was_set_aside_is_found(tmp_path: Path) -> None:
 
 
 def test_fits_of_a_stopped_state_are_found(tmp_path: Path) -> None:
-    with patch("tidegate.gate.stopped.stops", lambda _: False):
+    never: Any = {"stops": lambda _: False}
+    with patch.multiple("tidegate.gate.stopped", **never), patch.multiple(executor, **never):
         with opened(tmp_path / "state", settings()) as gate:
             gate.ingest(*labelled(2 * STEP))
         assert sound(tmp_path / "state")

@@ -98,7 +98,7 @@ def test_a_disk_that_fills_up(limit: int, tmp_path: Path, expected: list[str]) -
 
 def test_a_database_that_cannot_grow(folder: Path, expected: list[str]) -> None:
     with Gate.open(folder / "gate.state") as gate:
-        gate.store._db.execute("PRAGMA max_page_count = 1")  # type: ignore[attr-defined]
+        gate.store._db.execute("PRAGMA max_page_count = 1")
         with pytest.raises(StoreError, match=r"disk is full.*open the state again"):
             list(gate.run())
     ends_as_if_undisturbed(folder, expected)

@@ -28,19 +28,20 @@ from tests.gate.object_store import objects
 from tests.gate.postgres_server import needs_postgres, on_server
 from tests.gate.test_forgery import forge, problems
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.executor import FitJob
 from tidegate.gate import scrubbing
 from tidegate.gate.erasure import OnePerson, OneRecord, erased, has_content
 from tidegate.gate.failpoints import ERASURES
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import RawBatch, raw_batch
 from tidegate.gate.store import Batch, ErasedError
 from tidegate.gate.verify import verify
 from tidegate.learn.learner import Fitted
+from tidegate.learn.persons import Owned
 from tidegate.learn.records import Records
+from tidegate.run.executor import FitJob
 from tidegate.schedule import Span
+from tidegate.sources import RawBatch, raw_batch
 
 children = get_context("forkserver")
 children.set_forkserver_preload(["tests.gate.erasing"])
@@ -395,8 +396,8 @@ def test_a_person_of_a_gate_is_erased_and_keeps_what_it_paid(tmp_path: Path) -> 
         line = gate.erase(person="p-11")
         assert line.slots == sum(first <= slot < 900 for slot in slots)
         after = gate.store.owned("records", Span(400, 900))
-        assert owned is not None
-        assert after is not None
+        assert isinstance(owned, Owned)
+        assert isinstance(after, Owned)
         assert np.array_equal(owned.owners, after.owners)
         assert np.array_equal(owned.admitted, after.admitted)
         assert gate.store.person(owner) == steps

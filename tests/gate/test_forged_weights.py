@@ -11,10 +11,9 @@ from tests.gate.test_forgery import problems, seal
 from tests.gate.test_growing import FADING, pure, records
 from tidegate.checks import StoreError
 from tidegate.gate import Config, Gate
-from tidegate.gate.fit_rows import weights_of
+from tidegate.gate.fit_rows import PlannedWeights, weights_of
 from tidegate.gate.integrity import BEGINNING, HISTORY, after
 from tidegate.gate.layout import STEP, covered, with_fits
-from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.release import FIRST, canonical
 from tidegate.release import seal as sealed

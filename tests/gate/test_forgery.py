@@ -18,10 +18,10 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import BEGINNING, after, digest
 from tidegate.gate.layout import STEP, covered, sums_of, with_fits
 from tidegate.gate.publish_folder import manifest
-from tidegate.gate.sources import Batches
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.verify import verify
 from tidegate.release import canonical
+from tidegate.sources import Batches
 
 Edit = Callable[[sqlite3.Connection], object]
 
@@ -440,6 +440,19 @@ def test_strange_files_in_a_published_folder_are_told_in_lines(latest: str, tmp_
     assert "latest is damaged" in done.stdout
     assert "release(s) missing, starting with release 5" in done.stdout
     assert "Not a regular file" in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["json", "md", "sha256"])
+@pytest.mark.parametrize("text", ["", "a forged card"])
+def test_a_card_without_a_model_is_told(kind: str, text: str, tmp_path: Path) -> None:
+    state = made(tmp_path)
+    (tmp_path / "out" / f"000107.{kind}").write_text(text)
+    (tmp_path / "out" / "000108.json").write_text(text)
+    told = "files of 2 release(s), starting with 107, have no model beside them"
+    found(state, told)
+    done = tidegate("verify", str(tmp_path / "out"))
+    assert done.returncode == 1
+    assert told in " ".join(done.stdout.split())
 
 
 def test_cards_name_what_they_vouch_for(tmp_path: Path) -> None:

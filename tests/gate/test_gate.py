@@ -30,18 +30,15 @@ from tidegate.gate.failpoints import EXPORTS, NAMES, PUBLISHED
 from tidegate.gate.gate import Gate
 from tidegate.gate.publish_folder import newest_published
 from tidegate.gate.publish_folder import verify as verify_folder
-from tidegate.gate.sources import Batches, SourceError, raw_batch
 from tidegate.gate.status import status
 from tidegate.gate.store import NoStateError
 from tidegate.gate.verify import verify
 from tidegate.learn.intake import clean
-from tidegate.learn.learner import Fitted, Weights
-from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan
-from tidegate.privacy import LedgerError, Line
-from tidegate.privacy.bits import NotPrivateBits
+from tidegate.privacy import LedgerError
 from tidegate.privacy.shares import Shares
+from tidegate.sources import Batches, SourceError, raw_batch
 
 children = multiprocessing.get_context("forkserver")
 children.set_forkserver_preload(["tests.gate.gatelife"])
@@ -54,30 +51,6 @@ SCHEDULES = [
     {"kind": "independent", "step": 100},
     {"kind": "sliding", "window": 300, "step": 100, "sample": 60},
 ]
-
-
-class SeededByFit(Trainer[Any]):
-    """A trainer that has the bits of the Gate: those of each fit follow from its number."""
-
-    def train(
-        self, line: Line, read: Any, prior: Weights | None, start: Weights | None = None
-    ) -> Fitted:
-        plain = Trainer(
-            task=self.task,
-            learner=self.learner,
-            budget=self.budget,
-            bits=NotPrivateBits(7, line.fit.number),
-        )
-        return plain.train(line, read, prior, start)
-
-
-def trainer(known: Config) -> SeededByFit:
-    return SeededByFit(
-        task=known.task(),
-        learner=known.learner.build(),
-        budget=known.plan().budget,
-        bits=NotPrivateBits(7),
-    )
 
 
 def cleaned(known: Config, X: Any, y: Any) -> Any:
@@ -103,7 +76,7 @@ def test_it_releases_what_a_run_in_memory_does(schedule: Any, tmp_path: Path) ->
     known = config(schedule)
     plan = known.plan()
     assert isinstance(plan, Plan)
-    run = MemoryRun(plan, trainer(known))
+    run = MemoryRun(known.settings)
     run.take(cleaned(known, *stream(1000)))
     with opened(tmp_path, known) as gate:
         for X, y in (stream(450), stream(550, 450)):
@@ -123,7 +96,7 @@ def test_two_streams_release_what_a_run_in_memory_does(tmp_path: Path) -> None:
     known = config(TWO)
     plan = known.plan()
     assert isinstance(plan, TwoStreamPlan)
-    run = MemoryRun(plan, trainer(known))
+    run = MemoryRun(known.settings)
     with opened(tmp_path, known) as gate:
         for X, y, name in gatelife.batches(two=True):
             assert name in {"source", "target"}
@@ -391,7 +364,7 @@ def test_verify_recomputes_the_order_of_steps(change: str, where: str, tmp_path:
         for X, y, name in gatelife.batches(two=True):
             gate.ingest(X, y, stream=name)
         assert list(verify(gate)) == []
-        gate.store._db.execute(change)  # type: ignore[attr-defined]
+        gate.store._db.execute(change)
         found = list(verify(gate))
         assert any(problem.where.startswith(where) for problem in found), found
         assert all("\n" not in problem.what for problem in found)
@@ -454,9 +427,7 @@ def test_a_published_release_predicts_without_the_state(tmp_path: Path) -> None:
 def test_verify_finds_what_was_not_planned(tmp_path: Path) -> None:
     with opened(tmp_path, config()) as gate:
         gate.ingest(*stream(800))
-        gate.store._db.execute(  # type: ignore[attr-defined]
-            "UPDATE fits SET share = '1/999' WHERE number = 1"
-        )
+        gate.store._db.execute("UPDATE fits SET share = '1/999' WHERE number = 1")
         found = {problem.what for problem in verify(gate) if problem.where == "fit 1"}
         assert any("the state charged 1/999" in what for what in found)
         assert any("its card says share" in what for what in found)

@@ -14,7 +14,7 @@ from tests.gate.gatelife import TIME
 from tidegate.checks import StoreError
 from tidegate.gate import Config, Gate
 from tidegate.gate.config import ConfigError
-from tidegate.gate.planned_weights import PlannedWeights
+from tidegate.gate.fit_rows import PlannedWeights
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.status import public_status
 from tidegate.gate.verify import verify

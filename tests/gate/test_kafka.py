@@ -17,10 +17,9 @@ from tests.gate.commands import command, gate_text, hashes, killed, started
 from tests.gate.sent import bodies, from_a_file, messages
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
-from tidegate.gate.config.source_tables import servers
-from tidegate.gate.sources import KafkaTopic, RawBatch, SourceColumns, SourceError
-from tidegate.gate.sources.kafka_reader import Reader, _client, read_settings
-from tidegate.gate.sources.kafka_topic import as_text, places_of
+from tidegate.sources import RawBatch, SourceColumns, SourceError
+from tidegate.sources.clients.kafka_reader import Reader, _client, read_settings
+from tidegate.sources.kafka_topic import KafkaTopic, as_text, places_of, servers
 
 COLUMNS = SourceColumns(label="y", features=("a",), number_labels=True, dtype="float64")
 PARTITIONS = 4  # that the broker gives to every topic
@@ -241,7 +240,7 @@ def test_no_setting_changes_what_exactly_once_rests_on(
     }
     file = tmp_path / "kafka.settings"
     file.write_text("".join(f"{name}=other\n" for name in (*rests_on, "client.id")))
-    monkeypatch.setattr("tidegate.gate.sources.kafka_reader.Consumer", dict)
+    monkeypatch.setattr("tidegate.sources.clients.kafka_reader.Consumer", dict)
     known = KafkaTopic(name="r", columns=COLUMNS, servers=("a:1",), topic="t", settings=str(file))
     made: Any = _client(known)
     assert made["client.id"] == "other"
@@ -252,7 +251,7 @@ def test_no_setting_changes_what_exactly_once_rests_on(
 def test_batches_end_by_counts_however_long_a_message_is(
     cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch, long: int
 ) -> None:
-    monkeypatch.setattr("tidegate.gate.sources.broker.MAX_MESSAGES", 300)
+    monkeypatch.setattr("tidegate.sources.broker.MAX_MESSAGES", 300)
     sent = bodies(0, 700)
     sent[long] = sent[long][:-1] + b', "z": "' + b"x" * 900_000 + b'"}'
     cluster.send(topic, sent)

@@ -15,7 +15,7 @@ from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.measured_steps import MAX_STEPS_KEPT, alarm_in_words
 from tidegate.gate.status import public_status
 from tidegate.learn.drift import Errors, drift_of, drift_of_scores
-from tidegate.learn.measure_values import RANGES
+from tidegate.learn.measures.measure import numbers_for
 from tidegate.learn.moments import Moments
 from tidegate.learn.scores import Scores
 from tidegate.learn.survey import Survey
@@ -101,7 +101,7 @@ def test_the_public_status_has_scores_surveys_and_drift(state: Path) -> None:
         status = public_status(gate, view)
     assert len(status["surveys"]) == STEPS
     assert len(status["quality"]) == STEPS - 1
-    assert set(status["quality"][-1]["scores"]) == set(RANGES)
+    assert set(status["quality"][-1]["scores"]) == set(numbers_for("classes"))
     assert status["scores"]["calibration"]
     assert status["drift"]["newest_alarm"]["at"] >= (CHANGE + 1) * STEP
     shares = status["surveys"][0]
@@ -153,7 +153,7 @@ def test_survey_says_in_one_line_what_is_missing(tmp_path: Path, state: Path) ->
 def test_releases_show_their_scores(state: Path) -> None:
     rows = json_lines("releases", str(state))
     assert rows[0]["scores_before"] is None
-    assert all(set(row["scores_before"]) == set(RANGES) for row in rows[1:])
+    assert all(set(row["scores_before"]) == set(numbers_for("classes")) for row in rows[1:])
     assert "Scores, ±" in tidegate("releases", str(state)).stdout
 
 

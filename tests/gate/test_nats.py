@@ -26,11 +26,10 @@ from tests.gate.natsserver import STREAM, Server, needs_server
 from tests.gate.sent import bodies
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
-from tidegate.gate.config.source_tables import NatsTable, urls
-from tidegate.gate.sources import NatsStream, RawBatch, SourceColumns, SourceError
-from tidegate.gate.sources.broker import Patience
-from tidegate.gate.sources.nats_reader import Reader, _explained
-from tidegate.gate.sources.nats_stream import Place
+from tidegate.sources import RawBatch, SourceColumns, SourceError
+from tidegate.sources.broker import Patience
+from tidegate.sources.clients.nats_reader import Reader, _explained
+from tidegate.sources.nats_stream import NatsStream, StreamOffset, urls
 
 pytestmark = needs_server
 COLUMNS = SourceColumns(label="y", features=("a",), number_labels=True, dtype="float64")
@@ -177,7 +176,7 @@ def watched(room: int) -> Iterator[list[list[int]]]:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegate.gate.sources.nats_reader.BYTES", room)
+        patch.setattr("tidegate.sources.clients.nats_reader.BYTES", room)
         patch.setattr(Reader, "_some", seen)
         yield pulls
 
@@ -212,7 +211,7 @@ def test_pulls_are_bounded_by_bytes(
 def test_batches_end_by_counts_however_long_a_message_is(
     server: Server, monkeypatch: pytest.MonkeyPatch, subject: str | None, long: int
 ) -> None:
-    monkeypatch.setattr("tidegate.gate.sources.nats_reader.batch_size", lambda _: 4)
+    monkeypatch.setattr("tidegate.sources.clients.nats_reader.batch_size", lambda _: 4)
     sent_of_sizes(server, [2000 if slot == long else 0 for slot in range(11)])
     with watched(300) as pulls:
         batches = list(source(server, subject=subject).batches(None))
@@ -240,7 +239,7 @@ def test_a_size_that_is_counted_otherwise_costs_a_wait_and_no_message(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"SILENCE": 1.0, "_size": lambda _: 99}.items():
-        monkeypatch.setattr(f"tidegate.gate.sources.nats_reader.{name}", value)
+        monkeypatch.setattr(f"tidegate.sources.clients.nats_reader.{name}", value)
     sent_of_sizes(server, [0] * 5)
     with watched(200) as pulls:
         assert slots(list(source(server).batches(None))) == [0, 1, 2, 3, 4]
@@ -278,7 +277,7 @@ def test_a_message_lost_on_its_way_is_read_again(
             await receive(reader, message)
 
     monkeypatch.setattr(Reader, "_receive", lossy)
-    monkeypatch.setattr("tidegate.gate.sources.nats_reader.batch_size", lambda _: 4)
+    monkeypatch.setattr("tidegate.sources.clients.nats_reader.batch_size", lambda _: 4)
     server.send(bodies(0, 11))
     assert taken(server, subject=subject)[0] == list(range(11))
     assert left == []
@@ -302,16 +301,17 @@ def test_messages_are_waited_for_however_slowly_they_come(monkeypatch: pytest.Mo
 
     known = NatsStream(name="r", columns=COLUMNS, url=("nats://a",), stream="s")
     coming = [message(3), message(2), message(1)]
-    reader = Reader(known, Place(sequence=0))
+    reader = Reader(known, StreamOffset(sequence=0))
     monkeypatch.setattr(reader._client, "publish", nothing)
-    monkeypatch.setattr("tidegate.gate.sources.nats_reader.asyncio.wait_for", slow)
+    monkeypatch.setattr("tidegate.sources.clients.nats_reader.asyncio.wait_for", slow)
     found = asyncio.run(reader._some(5))  # what is left behind would be missed by the next pull
     assert [each.metadata.sequence.consumer for each in found] == [1, 2, 3]
 
 
 KEPT = """
 import sys
-from tidegate.gate.sources import SourceColumns, NatsStream
+from tidegate.sources import SourceColumns
+from tidegate.sources.nats_stream import NatsStream, urls
 columns = SourceColumns(label="y", features=("a",), number_labels=True, dtype="float64")
 (url, stream) = sys.argv[1:]
 batches = NatsStream(name="r", columns=columns, url=(url,), stream=stream).batches(None)
@@ -340,7 +340,7 @@ def test_following_waits_for_more(server: Server) -> None:
             server.send(bodies(3, 2))
         return looks < 4
 
-    assert taken(server, follow=follow)[0] == [0, 1, 2, 3, 4]
+    assert taken(server, follow=True, wait=follow)[0] == [0, 1, 2, 3, 4]
 
 
 def purge(server: Server, upto: int) -> None:
@@ -433,7 +433,7 @@ def test_no_stream_and_no_server(shared: Server, caplog: pytest.LogCaptureFixtur
 def test_a_server_that_is_killed_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.gate.sources.nats_reader.batch_size", lambda _: 256)
+    monkeypatch.setattr("tidegate.sources.clients.nats_reader.batch_size", lambda _: 256)
     found: list[float] = []
     with Server(tmp_path) as server:
         server.make()
@@ -493,7 +493,7 @@ def test_the_table() -> None:
     }
     config = Config.of(base | {"source": table})
     assert Config.from_json(config.to_json()) == config.settled()
-    assert isinstance(config.source, NatsTable)
+    assert isinstance(config.configured()["records"], NatsStream)
     (built,) = config.sources(follow=True).values()
     assert isinstance(built, NatsStream)
     assert built.url == ("nats://localhost:4222",)
@@ -507,11 +507,11 @@ def test_the_table() -> None:
         *(("stream", each, "source.stream must be the name of a stream") for each in STREAMS),
         *(("subject", each, "source.subject must be such as records") for each in SUBJECTS),
         ("resume", ["1@-"], "source.resume must be the two texts of the error"),
-        ("path", "x.csv", "source.path is not a known key"),
+        ("path", "x.csv", "source.path is a key of csv, jsonl, parquet, not of nats: remove it"),
         (
             "type",
             "natz",
-            "^source.type must be one of csv, parquet, jsonl, nats, kafka, got 'natz'$",
+            "^source.type must be one of csv, jsonl, kafka, nats, parquet, got 'natz'$",
         ),
     ]:
         with pytest.raises(InvalidValueError, match=told) as error:
@@ -526,8 +526,8 @@ def test_offsets_of_others_are_refused(shared: Server) -> None:
     for offset in ("", "7", "@x", "a@-", "-1@-", "7@", "7@-@"):
         with pytest.raises(SourceError, match="not one of a NATS stream"):
             list(source(shared).batches(offset))
-    place = Place(sequence=7, time="2026-01-02T03:04:05+00:00")
-    assert Place.of(place.text()) == place
+    place = StreamOffset(sequence=7, time="2026-01-02T03:04:05+00:00")
+    assert StreamOffset.of(place.text()) == place
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from tests.gate.states.make import HERE, PUBLISHED
 from tests.gate.test_forgery import problems, seal
 from tidegate.checks import InvalidValueError
 from tidegate.gate import publish_folder
+from tidegate.gate.fit_rows import PlannedWeights
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import BEGINNING, HISTORY, after
 from tidegate.gate.layout import FIT, STEP, covered, sums_of, with_fits
-from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.quality import scores_on_card
 from tidegate.gate.sqlite import SqliteDatabase
 from tidegate.gate.verify_noise import Recomputed, problems_of_card

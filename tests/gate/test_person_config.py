@@ -14,9 +14,11 @@ from tidegate.gate.check import check_file
 from tidegate.gate.config import Config, ConfigError, example
 from tidegate.gate.config.config import OPERATIONAL
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import KafkaTopic, NatsStream, SourceError
 from tidegate.privacy import ApproxDP, PureDP
 from tidegate.privacy.person import Person
+from tidegate.sources import SourceError
+from tidegate.sources.kafka_topic import KafkaTopic
+from tidegate.sources.nats_stream import NatsStream
 
 PERSON = '[person]\nid = "p"\ncontributions = 4\n'
 KAFKA = '[source]\ntype = "kafka"\nservers = "host:9092"\ntopic = "t"\n'
@@ -178,7 +180,7 @@ def test_a_header_of_a_message_is_said_in_source() -> None:
     for table, kind in ((KAFKA, KafkaTopic), (NATS, NatsStream)):
         (source,) = parsed(PERSON, table, 'id_from = "header"\n').sources().values()
         assert isinstance(source, kind)
-        assert (source.id_header, source.columns.person) == ("p", None)
+        assert (source.id_header, source.columns.person) == ("p", "p")
         for more in ("", 'id_from = "field"\n'):
             (source,) = parsed(PERSON, table, more).sources().values()
             assert isinstance(source, kind)
@@ -188,7 +190,7 @@ def test_a_header_of_a_message_is_said_in_source() -> None:
         (found,) = mistakes(PERSON, table, 'id_from = "column"\n')
         assert found.startswith("source.id_from must be one of field, header")
     (found,) = mistakes(PERSON, source_table("r.csv"), 'id_from = "header"\n')
-    assert found.startswith("source.id_from is not a known key")
+    assert found == "source.id_from is a key of kafka, nats, not of csv: remove it"
 
 
 def test_a_holdout_needs_no_ids(tmp_path: Path) -> None:

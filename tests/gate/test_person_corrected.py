@@ -18,6 +18,7 @@ from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
 from tidegate.gate.person_runs import Run
 from tidegate.gate.sqlite import PAGE
+from tidegate.learn.persons import Owned
 from tidegate.schedule import Span
 
 PERSON = {"id": "who", "contributions": 2}
@@ -50,7 +51,7 @@ def test_who_was_in_a_stopped_step_is_not_admitted_again_at_once(tmp_path: Path)
         assert steps(gate, f"p{STEP}") == [(0, 1)]  # of the second stopped step
         gate.ingest(*labelled(STEP), persons=ids(STEP, STEP))
         owned = gate.store.owned("records", Span(0, STEP))
-        assert owned is not None
+        assert isinstance(owned, Owned)
         known = STEP // 2  # persons from STEP to later - 1 were in the second stopped step
         assert owned.admitted.tolist() == [False] * known + [True] * (STEP - known)
         assert steps(gate, f"p{later}") == [(0, 1)]

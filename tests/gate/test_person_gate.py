@@ -15,10 +15,10 @@ from tests.gate.gatelife import config, opened, stream
 from tidegate.checks import InvalidValueError, StoppedError
 from tidegate.gate.config import ConfigError
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Batches
 from tidegate.gate.verify_noise import problems_of_card
 from tidegate.learn.owners import owners_of
 from tidegate.release.markdown import to_markdown
+from tidegate.sources import Batches
 
 SECRET = "Ada-Lovelace-1815"
 HUGE = SECRET * (2**20 // len(SECRET))

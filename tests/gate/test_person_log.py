@@ -26,7 +26,7 @@ from tests.gate.owned import (
 )
 from tests.gate.postgres_server import DATABASES
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate import person_log, person_recent, person_rows
+from tidegate.gate import person_log, person_rows
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.locations import Locations
 from tidegate.gate.person_index import PersonIndex
@@ -34,6 +34,7 @@ from tidegate.gate.person_log import PersonLog
 from tidegate.gate.person_rows import PersonRows, Place
 from tidegate.gate.person_runs import Run
 from tidegate.gate.store import Batch
+from tidegate.learn.persons import Owned
 from tidegate.privacy import LedgerError
 from tidegate.privacy.admission import Admission
 from tidegate.schedule import (
@@ -68,9 +69,8 @@ def locations(request: pytest.FixtureRequest) -> Locations:
 def small() -> Iterator[None]:
     """Merge soon and often, so that short lives have many levels."""
     with (
-        patch.multiple(person_rows, MAX_UNMERGED_ROWS=3, FANOUT=2),
+        patch.multiple(person_rows, MAX_UNMERGED_ROWS=3, FANOUT=2, MAX_CACHED=60),
         patch.object(person_log, "MAX_EAGER_STEPS", 2),
-        patch.object(person_recent, "MAX_CACHED", 60),
     ):
         yield
 
@@ -104,7 +104,7 @@ def test_it_is_a_dictionary(name: str, locations: Locations, tmp_path: Path) -> 
             assert list(store.verify()) == []
     held = Span(len(wanted) - 2 * STEP, len(wanted))
     found = store.owned("records", held)
-    assert found is not None
+    assert isinstance(found, Owned)
     assert found.admitted.tolist() == wanted[held.start :]
     levels = {place.level for place in store._persons.rows.places}
     assert levels == {0} if known.period else max(levels) > 1
@@ -129,7 +129,7 @@ def test_nothing_is_stored_before_publish(tmp_path: Path) -> None:
         first = store.admit("records", Span(0, STEP), known)
         assert ledger(store, range(5)) == {}
         found = store.owned("records", Span(0, STEP))
-        assert found is not None
+        assert isinstance(found, Owned)
         assert not found.admitted.any()
     with closing(FolderStore(tmp_path, segment_records=32)) as store:
         assert np.array_equal(store.admit("records", Span(0, STEP), known), first)

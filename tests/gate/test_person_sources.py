@@ -18,19 +18,12 @@ from hypothesis import strategies as st
 from tests.gate.file_sources import csv_source, json_source, parquet_source
 from tests.gate.natsserver import STREAM, Server, needs_server
 from tidegate.checks import InvalidValueError
-from tidegate.gate.sources import (
-    Batches,
-    KafkaTopic,
-    NatsStream,
-    RawBatch,
-    Source,
-    SourceColumns,
-    SourceError,
-    StandardInput,
-    raw_batch,
-)
-from tidegate.gate.sources.broker import id_of
 from tidegate.learn.owners import MAX_ID_BYTES, owners_of
+from tidegate.sources import Batches, RawBatch, Source, SourceColumns, SourceError, raw_batch
+from tidegate.sources.broker import id_of
+from tidegate.sources.json_lines import StandardInput
+from tidegate.sources.kafka_topic import KafkaTopic
+from tidegate.sources.nats_stream import NatsStream
 
 PLAIN = SourceColumns(label="y", features=("a", "b"), number_labels=True, dtype="float64")
 OWNED = SourceColumns(
@@ -218,9 +211,7 @@ def test_ids_go_on_where_reading_stopped(tmp_path: Path, write: Write) -> None:
     ids = [f"p{slot}" for slot in range(20)]
     source = write(tmp_path / "r", ids)
     if not isinstance(source, Batches):
-        source = type(source)(
-            name="r", path=source.path, format=type(source.format)(columns=OWNED, count=6)
-        )
+        source = type(source)(name="r", path=source.path, columns=OWNED, count=6)
     taken = 0
     for batch in list(source.batches(None)):
         taken += batch.n
@@ -286,7 +277,7 @@ def test_an_id_in_a_header_of_kafka_or_in_a_field(tmp_path: Path) -> None:
         producer.produce("t", body(slot, p=f"in-body-{slot}"), partition=0, headers=sent)
     assert producer.flush(20) == 0
     known: Any = {"name": "r", "servers": (f"{broker.host}:{broker.port}",), "topic": "t"}
-    check_headers(list(KafkaTopic(columns=PLAIN, id_header="p", **known).batches(None)))
+    check_headers(list(KafkaTopic(columns=OWNED, id_from="header", **known).batches(None)))
     fields = persons(KafkaTopic(columns=OWNED, **known))
     assert fields == [f"in-body-{slot}" for slot in range(len(HEADERS))]
     assert all(batch.persons is None for batch in KafkaTopic(columns=PLAIN, **known).batches(None))
@@ -302,7 +293,7 @@ def test_a_damaged_message_keeps_the_id_in_its_header() -> None:
         producer.produce("t", message, partition=0, headers=[("p", b"ada")])
     assert producer.flush(20) == 0
     known: Any = {"name": "r", "servers": (f"{broker.host}:{broker.port}",), "topic": "t"}
-    assert persons(KafkaTopic(columns=PLAIN, id_header="p", **known)) == ["ada"] * len(damaged)
+    assert persons(KafkaTopic(columns=OWNED, id_from="header", **known)) == ["ada"] * len(damaged)
     assert persons(KafkaTopic(columns=OWNED, **known)) == [None] * len(damaged)
 
 
@@ -323,8 +314,8 @@ def test_an_id_in_a_header_of_nats_or_in_a_field(tmp_path: Path) -> None:
         server.do(publish)
         known: Any = {"name": "r", "url": (server.url,), "stream": STREAM}
         only = {**known, "subject": f"{STREAM}.x"}
-        check_headers(list(NatsStream(columns=PLAIN, id_header="p", **only).batches(None)))
-        assert persons(NatsStream(columns=PLAIN, id_header="p", **known))[-1] is None
+        check_headers(list(NatsStream(columns=OWNED, id_from="header", **only).batches(None)))
+        assert persons(NatsStream(columns=OWNED, id_from="header", **known))[-1] is None
         fields = persons(NatsStream(columns=OWNED, **known))
         assert fields == [*(f"in-body-{slot}" for slot in range(len(HEADERS))), None]
 

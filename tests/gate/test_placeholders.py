@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.cli.run import tidegate
 from tidegate.gate import Config, Gate
 from tidegate.gate.config.keys import ConfigError
-from tidegate.gate.config.placeholders import CHOICES, refused
 from tidegate.gate.config.skeleton import in_toml, skeleton
+from tidegate.gate.config.texts import CHOICES, refused
 from tidegate.gate.propose import propose
 
 CSV = "age,ward,y\n30,A,no\n60,B,yes\n"

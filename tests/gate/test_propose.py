@@ -12,10 +12,10 @@ from tests.cli.run import tidegate
 from tidegate.gate.check import check_file
 from tidegate.gate.config import Config
 from tidegate.gate.config.keys import ConfigError
-from tidegate.gate.config.placeholders import PLACEHOLDER
 from tidegate.gate.config.skeleton import skeleton
+from tidegate.gate.config.texts import PLACEHOLDER
 from tidegate.gate.propose import propose
-from tidegate.gate.sources.source import SourceError
+from tidegate.sources.source import SourceError
 
 TABLE = """\
 site,age,member,seen,day,score

@@ -58,7 +58,7 @@ def made(case: str) -> tuple[Any, list[StoredRelease], Any]:
         plan=Plan(schedule=schedule, budget=budget, survey=survey),
         task=Task(loss=target_loss_of("auto", budget.unit), norm=1.5, regularization=0.1),
         learner=GradientPerturbation() if budget.unit == "mu" else OutputPerturbation(),
-        target=Target(*RANGE),
+        predicted=Target(*RANGE),
     )
     chain: list[StoredRelease] = []
     for release in model.releases_:
@@ -124,18 +124,6 @@ def test_a_survey_in_words_names_parts_of_the_range() -> None:
     text = to_markdown({**card, "survey": survey})
     assert "-60 to -30 12.5 %" in text
     assert "150 to 180 12.5 %" in text
-
-
-def test_a_run_predicts_classes_or_a_target() -> None:
-    both = About(
-        plan=Plan(schedule=Fading(step=30), budget=ApproxDP(1.0, 1e-6)),
-        task=Task(loss=target_loss_of("squared", "mu"), norm=1.0, regularization=0.0),
-        learner=GradientPerturbation(),
-        classes=[0, 1],
-        target=Target(*RANGE),
-    )
-    with pytest.raises(InvalidValueError, match="classes must be None if there is a target"):
-        both.entries()
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -16,8 +16,8 @@ from tests.gate.gatelife import SIZES, config, opened, stream
 from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import Batches, SourceError
 from tidegate.gate.verify import verify
+from tidegate.sources import Batches, SourceError
 
 children = multiprocessing.get_context("forkserver")
 children.set_forkserver_preload(["tests.gate.gatelife"])

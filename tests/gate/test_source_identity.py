@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.gate.config.source_identity import (
+from tidegate.gate.config.source_tables import one_source
+from tidegate.sources.source import (
     SourceIdentity,
     of_channel,
     of_path,
     shared,
     subjects_meet,
 )
-from tidegate.gate.config.source_tables import one_source
 
 PATTERNS = [
     ".".join([*words, last])
@@ -66,7 +66,9 @@ def kafka(*servers: str, topic: str = "records") -> dict[str, object]:
 
 
 def both(one: dict[str, object], other: dict[str, object]) -> str | None:
-    return shared(one_source("source", one).identity, one_source("source", other).identity)
+    return shared(
+        one_source("source", one).build().identity, one_source("source", other).build().identity
+    )
 
 
 HOST = nats("nats://host")
@@ -101,7 +103,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "linked" / "b.csv").symlink_to(tmp_path / "folder" / "a.csv")
 
     def of(path: str) -> SourceIdentity:
-        return one_source("source", {"type": "csv", "path": path}).identity
+        return one_source("source", {"type": "csv", "path": path}).build().identity
 
     file, spelt = of("folder/a.csv"), f"{tmp_path}/folder/../link/a.csv"
     for path in (f"{tmp_path}/folder/a.csv", "./link/a.csv", spelt, "linked/b.csv", "linked"):

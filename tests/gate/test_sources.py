@@ -20,22 +20,15 @@ from scipy.sparse import csr_array
 from tests.gate.file_sources import csv_source, json_source, parquet_source
 from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import (
-    Batches,
-    Files,
-    RawBatch,
-    Source,
-    SourceColumns,
-    SourceError,
-    StandardInput,
-    every,
-)
-from tidegate.gate.sources.columns import NUMERAL, numbers
-from tidegate.gate.sources.csv_file import Csv
-from tidegate.gate.sources.json_lines import JsonLines
-from tidegate.gate.sources.lines import Splitter, multiples
-from tidegate.gate.sources.parquet import Parquet
 from tidegate.learn.intake import clean
+from tidegate.sources import Batches, RawBatch, Source, SourceColumns, SourceError, every
+from tidegate.sources.csv_file import Csv
+from tidegate.sources.files import Files
+from tidegate.sources.json_lines import JsonLines, StandardInput
+from tidegate.sources.json_records import json_batch
+from tidegate.sources.lines import Splitter, multiples
+from tidegate.sources.parquet import Parquet
+from tidegate.sources.source_columns import NUMERAL, numbers
 
 COLUMNS = SourceColumns(label="y", features=("a", "b"), number_labels=True, dtype="float64")
 TEXTS = SourceColumns(label="y", text="t")
@@ -184,7 +177,7 @@ def test_a_csv_slot_depends_on_its_line_alone(
         end.join([b"a,b,y", *body]) + (end if last or not body or not body[-1] else b"")
     )
     found: list[tuple[float, ...]] = []
-    source = Files(name="s", path=path, format=Csv(columns=COLUMNS, count=count))
+    source = Csv(name="s", path=path, columns=COLUMNS, count=count)
     for batch in source.batches(None):
         found.extend((*x, y) for x, y in zip(batch.X.tolist(), batch.y.tolist(), strict=True))
         assert all(json.loads(batch.arrived(slot)) for slot in range(batch.n))
@@ -320,7 +313,7 @@ def test_a_json_slot_depends_on_its_line_alone(
 ) -> None:
     path = tmp_path / "f.jsonl"
     path.write_bytes(b"".join(line + b"\n" for line in body))
-    source = Files(name="s", path=path, format=JsonLines(columns=COLUMNS, count=count))
+    source = JsonLines(name="s", path=path, columns=COLUMNS, count=count)
     found = [x for batch in source.batches(None) for x in batch.X.tolist()]
     assert len(found) == len(body)
     for slot, line in zip(found, body, strict=True):
@@ -451,7 +444,7 @@ def test_parquet_rows_are_slots_from_any_row_on(
         for i, kind in enumerate((pa.float32(), pa.int64(), pa.int8()))
     )
     path = write(tmp_path / "f.parquet", group, b=b, y=y, a=a)
-    source = Files(name="s", path=path, format=Parquet(columns=COLUMNS, count=count))
+    source = Parquet(name="s", path=path, columns=COLUMNS, count=count)
     found = [x for batch in source.batches(None) for x in batch.X.tolist()]
     expected = [[math.nan if v is None else float(v) for v in row[:2]] for row in rows]
     np.testing.assert_array_equal(np.reshape(found, (-1, 2)), np.reshape(expected, (-1, 2)))
@@ -612,7 +605,7 @@ def test_a_file_that_comes_too_late_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_gone_too_early_is_refused(tmp_path: Path) -> None:
     fill(tmp_path, "a.parquet", 1.0, 2.0)
-    source = Files(name="s", path=tmp_path, format=Parquet(columns=COLUMNS, count=1))
+    source = Parquet(name="s", path=tmp_path, columns=COLUMNS, count=1)
     first, _ = source.batches(None)
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(SourceError, match=r"was removed before it was read to its end: restore"):
@@ -749,15 +742,15 @@ def test_another_delimiter_is_guessed_but_not_taken(tmp_path: Path, mark: str) -
 def test_a_delimiter_is_one_character() -> None:
     for bad in ("", ";;", '"', "\n", "ä"):
         with pytest.raises(ValueError, match=r"^delimiter must be one ASCII character"):
-            Csv(columns=COLUMNS, delimiter=bad)
+            Csv(path="a.csv", columns=COLUMNS, delimiter=bad)
 
 
 def test_a_line_too_long_is_one_unusable_slot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("csv_file", "json_lines"):
-        monkeypatch.setattr(f"tidegate.gate.sources.{module}.MAX_LINE_BYTES", 30)
-    part = JsonLines(columns=COLUMNS).part([b"1" * 31, (ROW % 1)[:-1]])
+    for module in ("csv_file", "json_records"):
+        monkeypatch.setattr(f"tidegate.sources.{module}.MAX_LINE_BYTES", 30)
+    part = json_batch([b"1" * 31, (ROW % 1)[:-1]], COLUMNS)
     assert part.reasons == {0: "longer than 30 bytes"}
     assert part.X[1].tolist() == [1.0, 2.0]
     (tmp_path / "f.csv").write_bytes(b"a,b,y\n1,2," + b"0" * 40 + b"\n3,4,0\n")

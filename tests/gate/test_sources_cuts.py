@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,8 @@ from hypothesis import strategies as st
 from tests.gate.file_sources import csv_source
 from tests.gate.gatelife import config, opened
 from tests.gate.test_sources_resume import KINDS, Sent
-from tidegate.gate.sources import RawBatch, SourceColumns, StandardInput
-from tidegate.gate.sources.csv_file import Csv
-from tidegate.gate.sources.json_lines import JsonLines
-from tidegate.gate.sources.parquet import Parquet
+from tidegate.sources import RawBatch, SourceColumns
+from tidegate.sources.json_lines import StandardInput
 
 TEXTS = SourceColumns(label="y", text="t")
 lengths = st.lists(st.integers(0, 300), min_size=1, max_size=20)
@@ -48,11 +45,10 @@ def test_files_are_cut_by_counts(
 ) -> None:
     # a record is longer than what is read at once, and than the blocks that are digested
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegate.gate.sources.lines.BLOCK", data.draw(st.integers(1, 200)))
-        patch.setattr("tidegate.gate.sources.lines.BYTES", data.draw(st.integers(1, 200)))
-        files = KINDS[kind]("s", write(tmp_path / f"f.{kind}", ["x" * n for n in sizes]), TEXTS)
-        assert isinstance(files.format, Csv | JsonLines | Parquet)
-        files = replace(files, format=replace(files.format, count=count))
+        patch.setattr("tidegate.sources.lines.BLOCK", data.draw(st.integers(1, 200)))
+        patch.setattr("tidegate.sources.lines.BYTES", data.draw(st.integers(1, 200)))
+        path = write(tmp_path / f"f.{kind}", ["x" * n for n in sizes])
+        files = KINDS[kind]("s", path, TEXTS, count=count)
         found = list(files.batches(None))
         n, whole = len(sizes), len(sizes) // count
         assert cuts(iter(found)) == [count] * whole + [n % count] * (n % count > 0)
@@ -70,7 +66,7 @@ def test_standard_input_is_cut_by_counts(sizes: list[int], step: int, most: int)
 
 def test_a_file_that_grew_is_cut_where_it_would_have_been(tmp_path: Path) -> None:
     path = write(tmp_path / "f.csv", ["x"] * 7)
-    files = replace(csv_source("s", path, TEXTS), format=Csv(columns=TEXTS, count=5))
+    files = csv_source("s", path, TEXTS, count=5)
     *_, last = files.batches(None)
     write(path, ["x"] * 17)
     assert cuts(files.batches(last.offset)) == [3, 5, 2]
@@ -80,8 +76,8 @@ def test_a_file_that_grew_is_cut_where_it_would_have_been(tmp_path: Path) -> Non
 def test_a_long_value_moves_no_cut_in_the_state(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.gate.sources.columns.MOST", 64)
-    monkeypatch.setattr("tidegate.gate.sources.lines.BLOCK", 512)
+    monkeypatch.setattr("tidegate.sources.source_columns.MOST", 64)
+    monkeypatch.setattr("tidegate.sources.lines.BLOCK", 512)
 
     def spans(name: str, long: int) -> list[tuple[int, int]]:
         values: list[Any] = [1.5] * 1000
@@ -100,7 +96,7 @@ def test_a_long_value_moves_no_cut_in_the_state(
             for batch in source.batches(None):
                 gate.take(batch, source=source.name)
             query = "SELECT start, stop FROM segments ORDER BY start"
-            found: list[tuple[int, int]] = gate.store._db.execute(query).fetchall()  # type: ignore[attr-defined]
+            found: list[tuple[int, int]] = gate.store._db.execute(query).fetchall()
             return found
 
     assert spans("one", 0) == spans("other", 999)

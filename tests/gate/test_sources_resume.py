@@ -20,13 +20,12 @@ from hypothesis import strategies as st
 
 from tests.gate.file_sources import csv_source, json_source, parquet_source
 from tidegate.gate.config import Config, ConfigError
-from tidegate.gate.sources import Files, RawBatch, SourceColumns, SourceError, StandardInput
-from tidegate.gate.sources import files as files_module
-from tidegate.gate.sources import place as place_module
-from tidegate.gate.sources.csv_file import Csv
-from tidegate.gate.sources.json_lines import JsonLines
-from tidegate.gate.sources.parquet import Parquet
-from tidegate.gate.sources.place import Place, mark
+from tidegate.sources import RawBatch, SourceColumns, SourceError
+from tidegate.sources import file_offset as place_module
+from tidegate.sources import files as files_module
+from tidegate.sources.file_offset import FileOffset, mark
+from tidegate.sources.files import Files
+from tidegate.sources.json_lines import StandardInput
 
 COLUMNS = SourceColumns(label="y", features=("a", "b"), number_labels=True, dtype="float64")
 KINDS: dict[str, Callable[..., Files]] = {
@@ -58,9 +57,7 @@ def write(path: Path, values: Rows) -> Path:
 def source_of(path: Path, count: int | None = None, **more: Any) -> Files:
     """A file of the kind that its name says, in batches of so many records."""
     kind = path.suffix.removeprefix(".")
-    files = KINDS[kind]("s", path, COLUMNS)
-    assert isinstance(files.format, Csv | JsonLines | Parquet)
-    return replace(files, format=replace(files.format, count=count), **more)
+    return KINDS[kind]("s", path, COLUMNS, count=count, **more)
 
 
 def taken(batches: Iterator[RawBatch]) -> Rows:
@@ -92,10 +89,10 @@ def test_a_file_that_only_grows_goes_on_with_exactly_the_rest(
     batches = list(source_of(path, count).batches(None))
     batch = data.draw(st.sampled_from(batches))
     write(path, first + more)
-    read = Place.of(batch.offset).records
+    read = FileOffset.of(batch.offset).records
     assert taken(source_of(path, count).batches(batch.offset)) == (first + more)[read:]
     last = [each.offset for each in source_of(path, count).batches(batch.offset)][-1]
-    assert Place.of(last).records == len(first + more)
+    assert FileOffset.of(last).records == len(first + more)
 
 
 @in_a_folder
@@ -106,7 +103,7 @@ def test_any_other_start_is_refused_unless_it_is_consented_to(
     count = data.draw(counts)
     path = write(tmp_path / f"f.{kind}", first)
     batch = data.draw(st.sampled_from(list(source_of(path, count).batches(None))))
-    read = Place.of(batch.offset).records
+    read = FileOffset.of(batch.offset).records
     assert read is not None
     assume(other[:read] != first[:read])
     write(path, other)
@@ -119,7 +116,7 @@ def test_any_other_start_is_refused_unless_it_is_consented_to(
     after = list(consented.batches(batch.offset))
     assert taken(iter(after)) == other[chosen:]
     if after:  # records that were taken before stay counted, and the new file is known from now on
-        assert Place.of(after[-1].offset).records == read + len(other) - chosen
+        assert FileOffset.of(after[-1].offset).records == read + len(other) - chosen
         assert taken(consented.batches(after[0].offset)) == other[chosen + after[0].n :]
 
 
@@ -131,7 +128,7 @@ def test_any_byte_that_was_read_counts(
     path = write(tmp_path / f"f.{kind}", values)
     batch = data.draw(st.sampled_from(list(source_of(path, count).batches(None))))
     content = bytearray(path.read_bytes())
-    at = data.draw(st.integers(0, Place.of(batch.offset).seen.at - 1))
+    at = data.draw(st.integers(0, FileOffset.of(batch.offset).seen.at - 1))
     content[at] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
     with pytest.raises(SourceError):
@@ -245,12 +242,12 @@ def test_a_consent_in_the_configuration() -> None:
 def test_the_last_block_is_read_again_even_if_nothing_seems_to_have_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.gate.sources.lines.BYTES", 64)
+    monkeypatch.setattr("tidegate.sources.lines.BYTES", 64)
     monkeypatch.setattr(files_module, "_stamp", lambda _: "a time")
     path = write(tmp_path / "f.csv", [(i, i) for i in range(100)])
     first, *_ = source_of(path, 50).batches(None)
     content = bytearray(path.read_bytes())
-    at = Place.of(first.offset).seen.at
+    at = FileOffset.of(first.offset).seen.at
     for position, seen in ((at // 64 * 64 - 1, False), (at // 64 * 64, True), (2, True)):
         changed = bytearray(content)
         changed[position] ^= 1
@@ -269,7 +266,7 @@ def test_the_last_block_is_read_again_even_if_nothing_seems_to_have_changed(
 def test_a_run_that_goes_on_does_not_read_all_again_and_the_next_one_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.gate.sources.lines.BYTES", 64)
+    monkeypatch.setattr("tidegate.sources.lines.BYTES", 64)
     path = write(tmp_path / "f.csv", [(i, i) for i in range(100)])
     source = source_of(path, follow=lambda: False)
     (first,) = source.batches(None)
@@ -358,7 +355,7 @@ def test_a_file_that_has_gone_is_passed_by_a_consent(tmp_path: Path) -> None:
     assert consent[1] == "next"
     after = list(replace(source, resume=consent).batches(first.offset))
     assert taken(iter(after)) == [(3, 3)]
-    assert Place.of(after[-1].offset).records == 2
+    assert FileOffset.of(after[-1].offset).records == 2
 
 
 def test_files_without_records_are_passed_by(tmp_path: Path) -> None:
@@ -381,7 +378,7 @@ def test_the_offset_of_a_folder_stays_small(
         (batch,) = source.batches(offset)
         offset = batch.offset
         path.unlink()
-    assert len(Place.of(str(offset)).taken.entries) <= 3
+    assert len(FileOffset.of(str(offset)).taken.entries) <= 3
     for number in range(6, 12):
         write(tmp_path / f"{number:02}.csv", [(number, 0)])
     with pytest.raises(SourceError, match="holds more than 3 files that were taken: delete"):
@@ -439,7 +436,7 @@ def test_an_old_offset_of_a_file_goes_on_and_becomes_a_new_one(tmp_path: Path, k
     assert taken(iter(batches)) == values[3:]
     assert [batch.n for batch in batches] == [1, 2, 1]  # at the same records as ever
     fresh = [batch.offset for batch in source_of(path, 2).batches(None)]
-    assert Place.of(batches[-1].offset) == Place.of(fresh[-1])
+    assert FileOffset.of(batches[-1].offset) == FileOffset.of(fresh[-1])
     write(path, [(9, 9), *values])
     refused(source_of(path, 2), batches[0].offset)
 
@@ -456,7 +453,7 @@ def test_an_old_offset_of_a_folder_goes_on_and_becomes_a_new_one(tmp_path: Path)
     old = old_offset(tmp_path / "1.csv", 18, last=True, rank=2)
     first, last = source.batches(old)
     assert taken(iter([first, last])) == [(2, 0), (2, 1), (3, 0), (3, 1)]
-    assert Place.of(last.offset).records is None  # nobody has counted those before
+    assert FileOffset.of(last.offset).records is None  # nobody has counted those before
     (tmp_path / "0.csv").unlink()
     write(tmp_path / "00.csv", [(9, 9)])
     with pytest.raises(SourceError, match=r"^00\.csv in .* is new, but sorts before"):
@@ -476,7 +473,7 @@ def test_an_old_offset_of_standard_input_goes_on_and_becomes_a_new_one() -> None
 
     (batch,) = batches(old, *lines[:3])
     assert taken(iter([batch])) == [(1, 0), (2, 0)]
-    assert Place.of(batch.offset).records == 3
+    assert FileOffset.of(batch.offset).records == 3
     assert taken(iter(batches(batch.offset, *lines))) == [(3, 0)]
     for offset in (old, batch.offset):
         with pytest.raises(SourceError, match="send the stream again from its beginning"):
@@ -518,7 +515,7 @@ def test_standard_input_is_checked_and_passed_by_a_consent() -> None:
         found = [batch for batch in consented.batches(first.offset) if batch.n]
         assert taken(iter(found)) == [(a, 0) for a in (0, 2, 3, 4, 5)][skipped:]
         if found:
-            assert Place.of(found[-1].offset).records == 2 + 5 - skipped
+            assert FileOffset.of(found[-1].offset).records == 2 + 5 - skipped
     with pytest.raises(SourceError, match="has 5 records, fewer than the 6"):
         list(pipe(*without, resume=(old, "6")).batches(first.offset))
 

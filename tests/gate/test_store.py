@@ -273,7 +273,7 @@ def test_of_a_model_that_no_fit_needs_any_more_card_digest_and_norm_stay(tmp_pat
         assert set(kept) == unreleased
         assert len(list(gate.store.cards())) == len(list(gate.store.lines())) > len(unreleased)
         columns = "SELECT number, shape, digest, length(weights), norm FROM fits"
-        rows = gate.store._db.execute(  # type: ignore[attr-defined]
+        rows = gate.store._db.execute(
             f"{columns} LEFT JOIN dropped USING (number) WHERE release IS NULL"
         ).fetchall()
         assert sum(bool(size) for *_, size, _ in rows) == 2  # the chain of the newest release

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.run import tidegate
 from tests.gate.gate_files import HEADER, config_text, source_table, write_csv
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources.place import Place
+from tidegate.sources.file_offset import FileOffset
 
 
 def write_config(folder: Path, records: str, holdout: str | None = "holdout.csv") -> str:
@@ -204,7 +204,7 @@ def test_a_file_that_has_changed_is_ingested_with_a_consent(tmp_path: Path) -> N
     with Gate.look(state) as gate:
         assert gate.store.count("records") == 350 + 50 + 1
         (name,) = (each for each in gate.store.sources() if each != "records")
-        place = Place.of(str(gate.store.offset(name)))
+        place = FileOffset.of(str(gate.store.offset(name)))
         assert (place.records, place.seen.row) == (51, 50)
 
 

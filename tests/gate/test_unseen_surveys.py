@@ -12,12 +12,13 @@ import pytest
 
 from tests.gate.gatelife import stream
 from tests.gate.postgres_server import needs_postgres, on_server
-from tidegate.gate import durable_run, quality, state_database
+from tidegate.gate import state_database
 from tidegate.gate.config import Config
 from tidegate.gate.config.keys import given_keys
 from tidegate.gate.fit_rows import _text
 from tidegate.gate.gate import Gate
 from tidegate.gate.verify import verify
+from tidegate.learn import preparation, score_kinds
 from tidegate.learn.scores import Scores, score
 from tidegate.learn.survey import Survey, survey
 from tidegate.plan import Plan
@@ -61,8 +62,8 @@ def noted(made: list[Any]) -> Iterator[None]:
         return kept
 
     with (
-        patch.object(durable_run, "survey", keep(survey)),
-        patch.object(quality, "score", keep(score)),
+        patch.object(preparation, "survey", keep(survey)),
+        patch.object(score_kinds, "score", keep(score)),
     ):
         yield
 

@@ -111,7 +111,7 @@ def published_to(folder: Path) -> Any:
 @contextmanager
 def watched(recorder: Recorder) -> Iterator[None]:
     """Tells the recorder which line pays for what a Gate does."""
-    train, survey, evaluation = Trainer.train, DurableRun.survey, DurableRun._evaluation
+    train, survey, evaluation = Trainer.train, DurableRun.survey, DurableRun.score
 
     def of_fit(trainer: Any, line: Any, *rest: Any) -> Any:
         recorder.line = line
@@ -128,7 +128,7 @@ def watched(recorder: Recorder) -> Iterator[None]:
     with (
         patch.object(Trainer, "train", of_fit),
         patch.object(DurableRun, "survey", of_survey),
-        patch.object(DurableRun, "_evaluation", of_scores),
+        patch.object(DurableRun, "score", of_scores),
     ):
         yield
 

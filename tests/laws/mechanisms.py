@@ -19,7 +19,7 @@ from tidegate.privacy import noise
 
 SOURCE = Path(tidegate.__file__).parent
 
-NOT_PRIVATE = ("study", "demo")
+NOT_PRIVATE = ("compare", "demo")
 """Parts that run on public records only: what they draw protects nobody."""
 
 

@@ -25,21 +25,19 @@ from tests.laws.replay import (
     whole_budget,
 )
 from tests.laws.scenes import setup_of
-from tidegate.compute import Engine
-from tidegate.executor import Surveyed, TrainedFit
-from tidegate.learn.learner import Fitted, Weights
+from tidegate.compute import Engine, Memory
+from tidegate.learn.learner import Fitted
 from tidegate.learn.owners import owned_by, owners_of
-from tidegate.learn.persons import once
+from tidegate.learn.persons import AdmittedStep, once
+from tidegate.learn.preparation import Surveyed
 from tidegate.learn.records import Records, join
-from tidegate.learn.trainer import Read, Trainer
 from tidegate.memory_run import MemoryRun
 from tidegate.privacy import Line
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.person import Person
 from tidegate.progress import ONLY
 from tidegate.release import Release
+from tidegate.run.executor import FitJob
 from tidegate.schedule import Span, Stream
-from tidegate.schedule.twostream import Arrived
 
 KEY = bytes(32)
 Ids = dict[Stream | None, list[Any]]
@@ -80,38 +78,31 @@ def run(setup: Setup, data: Data, ids: Ids, script: Script, engine: Engine | Non
     admitted: Slots = set()
 
     class WatchedRun(MemoryRun):
-        def survey(self, stream: str, step: Span) -> Surveyed | None:
+        def survey(self, stream: str, step: Span) -> Surveyed:
             recorder.line = measured("survey", stream, step, setup.plan.survey)
             seen = super().survey(stream, step)
-            if seen is not None:
-                models.extend((seen.transform.center, seen.transform.scale, seen.class_shares))
+            if (stated := seen.transform.stated) is not None:
+                models.extend((stated.center, stated.scale, seen.class_shares))
             return seen
 
-        def publish(
-            self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived
-        ) -> list[Release]:
-            bits = self.admit(stream, step)
-            assert bits is not None
+        def score(self, stream: str, step: Span) -> None:
+            counted = self.steps.admit(stream, step)
+            assert isinstance(counted, AdmittedStep)
             place: Any = None if stream == ONLY else stream
-            admitted.update((place, step.start + int(slot)) for slot in np.flatnonzero(bits))
+            slots = np.flatnonzero(counted.admitted)
+            admitted.update((place, step.start + int(slot)) for slot in slots)
             if setup.plan.reserve and self.releases:
                 recorder.line = measured("scores", stream, step, setup.plan.reserve)
-                models.append(_score(setup, self.releases[-1], self.pieces(stream, step), bits))
-            return super().publish(stream, step, made, after)
+                pieces = self.steps.pieces(stream, step)
+                models.append(_score(setup, self.releases[-1], pieces, counted.admitted))
 
-    class Watched(Trainer[Any]):
-        def train(
-            self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
-        ) -> Fitted:
-            recorder.line = line
-            fitted: Fitted = super().train(line, read, prior, start)
+        def train(self, job: FitJob) -> Fitted:
+            recorder.line = job.line
+            fitted = super().train(job)
             models.append(fitted.weights)
             return fitted
 
-    watched = Watched(
-        task=setup.task, learner=setup.learner, budget=setup.plan.budget, bits=NotPrivateBits(0)
-    )
-    watched_run = WatchedRun(setup.plan, watched, engine)
+    watched_run = WatchedRun(setup.settings(engine or Memory()))
     with recorder.instead_of_noise():
         length = max(X.shape[0] for X, _ in data.values())
         for start in range(0, length, setup.batch):

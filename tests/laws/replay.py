@@ -27,14 +27,15 @@ from numpy.typing import NDArray
 
 from tests.laws.brute import charged
 from tests.laws.mechanisms import bindings
-from tidegate.executor import Surveyed, TrainedFit
+from tidegate.compute import Engine, Memory
 from tidegate.learn import scores, target_scores, trainer
 from tidegate.learn.intake import clean
-from tidegate.learn.learner import Fitted, Learner, Pull, Weights
+from tidegate.learn.learner import Fitted, Learner, Pull
+from tidegate.learn.preparation import Surveyed
 from tidegate.learn.private_accuracy import margins_of
 from tidegate.learn.records import Records, join
 from tidegate.learn.target import RESOLUTION, Target
-from tidegate.learn.trainer import Read, Trainer
+from tidegate.learn.transform import prepared_by
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line, noise
@@ -44,8 +45,9 @@ from tidegate.privacy.rounding import sqrt_down
 from tidegate.privacy.sampling import draw
 from tidegate.progress import ONLY
 from tidegate.release import Release
+from tidegate.run.executor import FitJob
+from tidegate.run.settings import OneSource, Settings
 from tidegate.schedule import RecordFit, Span, Stream
-from tidegate.schedule.twostream import Arrived
 
 Floats = NDArray[np.float64]
 Data = dict[Stream | None, tuple[Any, Any]]
@@ -112,6 +114,9 @@ def again(calls: list[Call]) -> Script:
     return lambda number, _: calls[number].output
 
 
+IN_MEMORY = Memory()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setup:
     """The public settings of a run."""
@@ -122,6 +127,16 @@ class Setup:
     classes: tuple[Any, ...] = (0, 1)
     target: Target | None = None
     batch: int = 5
+
+    def settings(self, engine: Engine = IN_MEMORY) -> Settings:
+        """What a run is told, whose noise is replaced."""
+        return Settings(
+            plan=self.plan,
+            task=self.task,
+            learner=self.learner,
+            noise=OneSource(NotPrivateBits(0)),
+            engine=engine,
+        )
 
     def records(self, X: Any, y: Any) -> Records:
         if self.target is not None:
@@ -134,7 +149,9 @@ class Setup:
 
     def scores(self, release: Release, step: Records) -> Any:
         """The same for a step whose records may have person weights."""
-        margins = margins_of(release.weights, step, release.transform, norm=self.task.norm)
+        margins = margins_of(
+            release.weights, step, prepared_by(release.transform), norm=self.task.norm
+        )
         shared: dict[str, Any] = {
             "allowance": allowance_of(self.plan.budget, self.plan.reserve),
             "bits": NotPrivateBits(0),
@@ -201,30 +218,24 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
     scored: list[Fraction] = []  # what the record has paid for scores
 
     class WatchedRun(MemoryRun):
-        def survey(self, stream: str, step: Span) -> Surveyed | None:
+        def survey(self, stream: str, step: Span) -> Surveyed:
             recorder.line = measured("survey", stream, step, setup.plan.survey)
             seen = super().survey(stream, step)
-            if seen is not None:
-                models.extend((seen.transform.center, seen.transform.scale, seen.class_shares))
+            if (stated := seen.transform.stated) is not None:
+                models.extend((stated.center, stated.scale, seen.class_shares))
             return seen
 
-        def publish(
-            self, stream: str, step: Span, made: Sequence[TrainedFit], after: Arrived
-        ) -> list[Release]:
-            """Score the newest release first, as a Gate does if shares are reserved for it."""
+        def score(self, stream: str, step: Span) -> None:
+            """Score the newest release, as a Gate does if shares are reserved for it."""
             if setup.plan.reserve and self.releases:
                 recorder.line = measured("scores", stream, step, setup.plan.reserve)
-                models.append(setup.score(self.releases[-1], self.pieces(stream, step)))
+                models.append(setup.score(self.releases[-1], self.steps.pieces(stream, step)))
                 if slot.within(recorder.line):
                     scored.append(setup.plan.reserve)
-            return super().publish(stream, step, made, after)
 
-    class Watched(Trainer[Any]):
-        def train(
-            self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
-        ) -> Fitted:
-            recorder.line = line
-            fitted: Fitted = super().train(line, read, prior, start)
+        def train(self, job: FitJob) -> Fitted:
+            recorder.line = job.line
+            fitted = super().train(job)
             models.append(fitted.weights)
             return fitted
 
@@ -238,13 +249,7 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
             slots[0] = changed
         return np.sort(slots)
 
-    watched = Watched(
-        task=setup.task,
-        learner=setup.learner,
-        budget=setup.plan.budget,
-        bits=NotPrivateBits(0),
-    )
-    run = WatchedRun(setup.plan, watched)
+    run = WatchedRun(setup.settings())
     with recorder.instead_of_noise(), patch.object(trainer, "draw", worst_draw):
         for stream, records in _batches(setup, data):
             run.take(records, stream or ONLY)

@@ -252,6 +252,6 @@ def test_the_audit_of_transcripts_finds_scores_and_surveys_with_too_little_noise
 
     with (
         patch("tests.laws.replay.allowance_of", dearer),
-        patch("tidegate.memory_run.allowance_of", dearer),
+        patch("tidegate.learn.preparation.allowance_of", dearer),
     ):
         assert WHOLE["fading"].bound(150) > GAUSSIAN.mu

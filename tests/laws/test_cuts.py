@@ -37,15 +37,6 @@ from tidegate.features.rows import Rows
 from tidegate.gate.config import Config
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import (
-    Batches,
-    KafkaTopic,
-    NatsStream,
-    RawBatch,
-    Source,
-    SourceColumns,
-    StandardInput,
-)
 from tidegate.gate.store import Batch
 from tidegate.learn import Logistic
 from tidegate.learn.exact import Exact, exact_weights, lattice_bits
@@ -54,6 +45,10 @@ from tidegate.learn.parts import Parts, total
 from tidegate.learn.records import Piece, Records
 from tidegate.schedule import Span
 from tidegate.serve.bodies import JSON, Reader
+from tidegate.sources import Batches, RawBatch, Source, SourceColumns
+from tidegate.sources.json_lines import StandardInput
+from tidegate.sources.kafka_topic import KafkaTopic
+from tidegate.sources.nats_stream import NatsStream
 
 pytestmark = pytest.mark.xdist_group("cuts")  # a cluster is started once
 
@@ -227,8 +222,8 @@ def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mak
     """A function that makes a source of records."""
     if request.param in FROM:
         return FROM[request.param]
-    monkeypatch.setattr("tidegate.gate.sources.broker.MAX_MESSAGES", 600)
-    monkeypatch.setattr("tidegate.gate.sources.nats_reader.BYTES", 2**16)
+    monkeypatch.setattr("tidegate.sources.broker.MAX_MESSAGES", 600)
+    monkeypatch.setattr("tidegate.sources.clients.nats_reader.BYTES", 2**16)
     broker = request.getfixturevalue(request.param)
 
     def source(_: Path, records: Sent) -> Source:

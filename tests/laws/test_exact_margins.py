@@ -205,8 +205,11 @@ def test_every_machine_computes_the_same_bits(machine: str) -> None:
 
 
 PLANTED = {
-    "the library's exp": "from tidegate.learn import elementary as e; import numpy as np\n"
-    "e._exp = lambda x, result, room: np.exp(x, out=result)",
+    # What a library's exp does where it has code for some processors: the last bit differs there.
+    "an exp of the processor": "import os; import numpy as np\n"
+    "from tidegate.learn import elementary as e\n"
+    "more = np.inf if os.environ.get('OPENBLAS_CORETYPE') == 'Prescott' else 0\n"
+    "e._exp = lambda x, result, room: np.nextafter(np.exp(x), more, out=result)",
     "weights that are not on a lattice": "residuals.exact_weights = lambda weights, **_: weights",
 }
 
@@ -214,8 +217,8 @@ PLANTED = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_mistakes_show_on_some_machine(mistake: str) -> None:
-    """If this processor has other instructions; whole numbers catch the second anywhere."""
-    if not features():
+    """The second needs a processor with other instructions; whole numbers catch it anywhere."""
+    if mistake == "weights that are not on a lattice" and not features():
         return
     digests = {elsewhere(machine, PLANTED[mistake]) for machine in MACHINES}
     assert len(digests) > 1

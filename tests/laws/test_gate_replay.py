@@ -171,7 +171,7 @@ def scored(*, pure: bool, scores: bool = True, classes: int = 2) -> GateScene:
 
 
 RIGHT, WRONG = (R * E1, 1), (-R * E1, 1)
-SCALE, EVALUATION = score_cells._scale, DurableRun._evaluation
+SCALE, SCORE = score_cells._scale, DurableRun.score
 Patch = AbstractContextManager[Any]
 
 
@@ -184,7 +184,7 @@ def alone(allowance: Any, *_: object) -> float:
 
 def of_the_step_before(run: DurableRun, stream: str, step: Span) -> Any:
     """Scores of the records that the newest release has read, charged to others."""
-    return EVALUATION(run, stream, Span(step.start - step.size, step.start))
+    return SCORE(run, stream, Span(step.start - step.size, step.start))
 
 
 def not_charged(kind: str) -> Patch:
@@ -208,7 +208,7 @@ MISTAKES: dict[str, tuple[bool, Callable[[], Patch], str]] = {
     ),
     "records that the release has read": (
         False,
-        lambda: patch.object(DurableRun, "_evaluation", of_the_step_before),
+        lambda: patch.object(DurableRun, "score", of_the_step_before),
         "span",
     ),
     "scores that nobody pays for": (False, lambda: not_charged("scores"), "ledger"),

@@ -126,9 +126,9 @@ class Mechanism:
 
 def test_every_way_to_name_a_mechanism_is_found(tmp_path: Path) -> None:
     (tmp_path / "learn").mkdir()
-    (tmp_path / "study").mkdir()
+    (tmp_path / "compare").mkdir()
     (tmp_path / "learn" / "new.py").write_text(MODULE)
-    (tmp_path / "study" / "method.py").write_text(MODULE)
+    (tmp_path / "compare" / "method.py").write_text(MODULE)
     assert references(tmp_path) == {
         Reference("tidegate.learn.new", "", "laplace"),
         Reference("tidegate.learn.new", "Mechanism.release", "gaussian"),

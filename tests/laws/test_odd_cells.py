@@ -33,9 +33,12 @@ from tidegate.features import Category, Columns, Flag, Number, Text, Time
 from tidegate.gate import Gate
 from tidegate.gate.config import Config
 from tidegate.gate.export import export, load
-from tidegate.gate.sources import Csv, Files, JsonLines, Parquet, raw_batch
 from tidegate.learn.records import Records
 from tidegate.serve.bodies import Reader
+from tidegate.sources import raw_batch
+from tidegate.sources.csv_file import Csv
+from tidegate.sources.json_lines import JsonLines
+from tidegate.sources.parquet import Parquet
 
 ODD_PLACE = 2
 """The record whose cell is replaced."""
@@ -286,7 +289,7 @@ class Ways:
 
     def file(self, path: Path) -> list[Any]:
         form = {".parquet": Parquet, ".csv": Csv, ".jsonl": JsonLines}[path.suffix]
-        source = Files(name="f", path=path, format=form(columns=self.config.source_columns()))
+        source = form(name="f", path=path, columns=self.config.source_columns())
         (raw,) = source.batches(None)
         return self._taken(raw)
 

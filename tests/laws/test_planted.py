@@ -23,7 +23,6 @@ from tests.laws.scenes import (
     names,
     setup_of,
 )
-from tidegate import executor
 from tidegate.checks import InvalidValueError
 from tidegate.estimators import (
     ContinualClassifier,
@@ -48,6 +47,7 @@ from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.privacy.noise import gaussian, l2_laplace, laplace
 from tidegate.privacy.rounding import sqrt_down
 from tidegate.privacy.shares import Shares
+from tidegate.run import executor
 from tidegate.schedule import (
     Continual,
     Cumulative,

@@ -23,13 +23,20 @@ from tests.laws.person_replay import (
 from tests.laws.replay import Data, always
 from tests.laws.scenes import R, blank
 from tests.laws.test_replay import E1
-from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, gradient, persons
+from tidegate.learn import (
+    GradientPerturbation,
+    Logistic,
+    OutputPerturbation,
+    admitted_steps,
+    gradient,
+    persons,
+)
+from tidegate.learn.admitted_steps import owners_in
 from tidegate.learn.exact import Exact, lattice_bits, truncate
 from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.persons import Owned, with_persons
-from tidegate.learn.records import Records
-from tidegate.memory_run import MemoryRun
+from tidegate.learn.records import Records, join
 from tidegate.plan import Plan
 from tidegate.privacy.budget import Allowance
 from tidegate.schedule import Fading, SlotWeight, Span
@@ -105,14 +112,13 @@ def test_an_admission_that_counts_only_usable_records_is_caught() -> None:
     usable_only = scene("independent", "mean, pure", Span(0, 8), ["ann", 1, 2, 3] * 4)
     unusable = replace(usable_only, after=(np.array([np.nan, 0], object), 1))
     assert not laws_broken(unusable)
-    owners_of_run = MemoryRun._owners
 
-    def of_usable(self: MemoryRun, stream: str, span: Span) -> Any:
-        owners = owners_of_run(self, stream, span).copy()
-        owners[~self._held[stream].read(span).usable] = 0
+    def of_usable(pieces: Any) -> Any:
+        owners = owners_in(pieces).copy()
+        owners[~join(list(pieces)).usable] = 0
         return owners
 
-    with patch.object(MemoryRun, "_owners", of_usable):
+    with patch.object(admitted_steps, "owners_in", of_usable):
         assert laws_broken(unusable) == {"control flow"}
 
 

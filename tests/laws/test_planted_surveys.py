@@ -19,8 +19,7 @@ import pytest
 from tests.laws.replay import Call, Floats, Scene, Setup, Slot, always, laws_broken
 from tests.laws.scenes import R, blank, setup_of
 from tests.learn.test_survey import opposite
-from tidegate import memory_run
-from tidegate.learn import refit, survey
+from tidegate.learn import preparation, refit, survey
 from tidegate.learn.intake import clean
 from tidegate.learn.learner import Task
 from tidegate.learn.parts import Parts, total
@@ -135,7 +134,7 @@ REAL = survey.survey
 def one_later(run: MemoryRun, stream: str, step: Span) -> Any:
     """The survey of the next step, if its records are there."""
     later = Span(step.stop, step.stop + step.size)
-    return SURVEY(run, stream, later if run.count(stream) >= later.stop else step)
+    return SURVEY(run, stream, later if run.steps.count(stream) >= later.stop else step)
 
 
 def weighed_before_clipping(part: Any, **given: Any) -> Floats:
@@ -211,7 +210,7 @@ MISTAKES: dict[str, tuple[Scene, Callable[[], Patch], str]] = {
     ),
     "a transform of exact sums": (
         scene("fading", GRADIENT),
-        lambda: patch.object(memory_run, "survey", exactly),
+        lambda: patch.object(preparation, "survey", exactly),
         "post-processing",
     ),
     "the survey of the next step": (

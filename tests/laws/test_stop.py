@@ -12,8 +12,8 @@ from tests.gate.gatelife import config, opened
 from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.checks import StoppedError
 from tidegate.learn import survey as surveys
+from tidegate.learn.preparation import SURE_DEVIATIONS, most_unusable, stops
 from tidegate.learn.records import Records
-from tidegate.learn.stop import SURE_DEVIATIONS, most_unusable, stops
 from tidegate.learn.survey import Survey
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
@@ -66,10 +66,10 @@ RUNS = [in_memory, durable]
 def scripted(run: Any, folder: Path, unusable: int, said: float) -> object:
     """What a run shows if the noisy number of unusable slots of its first survey is `said`."""
 
-    def with_noise(exact: Any, classes: int, *rest: Any) -> Any:
-        del classes, rest
+    def with_noise(exact: Any, kinds: list[int], *rest: Any) -> Any:
+        del rest
         cells = np.zeros_like(exact)
-        cells[-2] = said
+        cells[sum(kinds[:3]) - 1] = said
         return cells
 
     with patch.object(surveys, "with_noise", with_noise):
@@ -96,7 +96,7 @@ def by_the_exact_number(exact: list[float]) -> Callable[[Survey], bool]:
 
 
 @pytest.mark.parametrize(
-    ("run", "place"), [(in_memory, "tidegate.memory_run"), (durable, "tidegate.gate.stopped")]
+    ("run", "place"), [(in_memory, "tidegate.run.executor"), (durable, "tidegate.run.executor")]
 )
 def test_deciding_by_the_exact_number_breaks_the_law(run: Any, place: str, tmp_path: Path) -> None:
     exact: list[float] = []

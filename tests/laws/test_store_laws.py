@@ -318,7 +318,7 @@ def test_a_step_that_is_undone_is_not_charged(opener: Opener) -> None:
     store = opener()
     store.append(Batch(stream="records", records=records(0, 10)))
     store.publish("records", 5, [made(0, 5)])
-    late = patch.object(StateDatabase, "seal", side_effect=KeyboardInterrupt)
+    late = patch.object(StateDatabase, "_seal", side_effect=KeyboardInterrupt)
     with late, pytest.raises(KeyboardInterrupt):
         store.publish("records", 6, [made(1, 6)])
     store.publish("records", 6, [made(1, 6)])

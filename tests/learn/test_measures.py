@@ -13,9 +13,10 @@ from scipy.stats import binom
 from sklearn import metrics
 
 from tidegate.learn.bins import Bins
-from tidegate.learn.measure_values import RANGES
-from tidegate.learn.measures import Measure, Measures, exact, of_scores
+from tidegate.learn.measures.answers import Answers
+from tidegate.learn.measures.measure import Measure, Measures, numbers_for
 from tidegate.learn.score_cells import Cells
+from tidegate.learn.score_kinds import measures_of as of_scores
 from tidegate.learn.scores import Scores, score
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, PureDP, allowance_of
@@ -23,6 +24,7 @@ from tidegate.privacy.budget import Allowance, ApproxDP, PureDP, allowance_of
 Step = tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.bool_]]
 
 DEFAULT = allowance_of(ApproxDP(1.0, 1e-6), Fraction(1, 20))
+NUMBERS = tuple(numbers_for("classes"))
 OUTSIDE = 0.0027
 """How often a normal variable is more than three deviations from its mean."""
 
@@ -50,6 +52,19 @@ def more_classes(
     sums = softmax(truth, axis=1).cumsum(axis=1)
     y = (sums < rng.random((n, 1))).sum(axis=1).clip(max=classes - 1).astype(np.intp)
     return slope * truth, y, rng.random(n) < 0.97
+
+
+def exact(
+    margins: Any,
+    y: Any,
+    usable: Any,
+    classes: int,
+    *,
+    bins: Bins | None = None,
+    probabilities: bool = True,
+) -> Measures:
+    answers = Answers(margins, y, usable, classes, bins=bins, probabilities=probabilities)
+    return Measures(answers)
 
 
 STEPS: dict[str, Callable[[np.random.Generator, int], Step]] = {
@@ -84,7 +99,9 @@ def without_noise(step: Step, allowance: Allowance) -> Scores:
 
 def numbers(measures: Measures) -> dict[str, Measure | None]:
     """All numbers of the measures, by name."""
-    found: dict[str, Measure | None] = {name: getattr(measures, name) for name in RANGES}
+    found: dict[str, Measure | None] = {
+        name: getattr(measures, name) for name in numbers_for("classes")
+    }
     for k, each in enumerate(measures.calibration):
         found |= {
             f"predicted {k}": each.predicted,
@@ -225,7 +242,7 @@ def test_unusable_records_are_neither_right_nor_wrong() -> None:
 def test_without_usable_records_hardly_anything_is_defined() -> None:
     nothing: Step = (np.zeros(5), np.zeros(5, np.intp), np.zeros(5, bool))
     for found in (exact(*nothing, 2), of_scores(without_noise(nothing, DEFAULT))):
-        defined = [name for name in RANGES if getattr(found, name) is not None]
+        defined = [name for name in NUMBERS if found.values[name] is not None]
         assert defined == ["unusable"]
         assert found.unusable.value == pytest.approx(1)
         json.dumps(found.as_json(), allow_nan=False)
@@ -241,13 +258,10 @@ def test_classes_without_noise_enough_leave_measures_open() -> None:
 
 def test_margins_without_probabilities_give_no_measure_of_them() -> None:
     step = STEPS["balanced"](np.random.default_rng(1), 4096)
-    for found in (
-        exact(*step, 2, probabilities=False),
-        of_scores(without_noise(step, DEFAULT), probabilities=False),
-    ):
-        assert found.log_loss is found.brier is found.bias is None
-        assert len(found.calibration) == len(found.thresholds) == 0
-        assert found.auc is not None
+    found = exact(*step, 2, probabilities=False)
+    assert found.log_loss is found.brier is found.bias is None
+    assert len(found.calibration) == len(found.thresholds) == 0
+    assert found.auc is not None
 
 
 def test_many_classes_leave_out_the_cells_by_class() -> None:

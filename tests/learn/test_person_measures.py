@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tidegate.checks import InvalidValueError
-from tidegate.learn import measures
 from tidegate.learn.drift import Errors, drift_of, drift_of_scores
 from tidegate.learn.moments import Moments
 from tidegate.learn.persons import Owned, once, with_persons
+from tidegate.learn.preparation import stops
 from tidegate.learn.private_accuracy import correct, private_accuracy
 from tidegate.learn.records import Records
 from tidegate.learn.score_cells import Cells
+from tidegate.learn.score_kinds import measures_of
 from tidegate.learn.scores import Scores, score
-from tidegate.learn.stop import stops
 from tidegate.learn.survey import (
     cells_of,
     cells_of_persons,
@@ -231,7 +231,7 @@ def test_measures_are_over_persons(classes: int) -> None:
     )
     found = scored(records, margins, Allowance("mu", 0.5), classes)
     assert found.persons
-    accuracy = measures.of_scores(found).accuracy
+    accuracy = measures_of(found).accuracy
     assert accuracy is not None
     exact = (~many).sum() / ((~many).sum() + 59)
     assert abs(accuracy.value - exact) < 6 * accuracy.deviation + 1e-3

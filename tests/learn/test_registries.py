@@ -90,7 +90,7 @@ class Stretched(RecordMap):
         return rows * self.factor
 
     def onnx(self, graph: Graph, rows: str) -> str:
-        return graph.add(f"Mul({rows}, {graph.constant(self.factor)})")
+        return graph.op("Mul", rows, self.factor)
 
 
 @pytest.fixture(autouse=True)

@@ -329,3 +329,16 @@ def test_an_arithmetic_error_hands_over(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(module, "_fast", broken)
     F = Objective(usable(np.eye(2), np.array([0, 1])), Logistic(), regularization=0.5, norm=1.0)
     assert module.certified_minimum(F, 1e-9).gradient_norm <= 1e-9
+
+
+def test_a_minimum_does_not_depend_on_where_the_search_starts() -> None:
+    rng = np.random.default_rng(3)
+    X, y = clip_rows(rng.normal(size=(80, 3)), 1.0), rng.integers(3, size=80)
+    options: dict[str, Any] = {"regularization": 0.01, "norm": 1.0, "tolerance": 1e-9}
+    cold = minimize(Softmax(3), X, y, **options)
+    for start in (cold.weights, rng.normal(size=(3, 3))):
+        warm = minimize(Softmax(3), X, y, start=start, **options)
+        assert warm.gradient_norm <= 1e-9
+        assert np.linalg.norm(warm.weights - cold.weights) <= 1e-9 / 0.01  # tolerance / lambda
+    with pytest.raises(InvalidValueError, match="start must be finite and of shape"):
+        minimize(Softmax(3), X, y, start=np.zeros(3), **options)

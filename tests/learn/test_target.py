@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
 from tidegate.learn import Huber, HuberError, SquaredError, minimize
-from tidegate.learn.intake import Intake, clean
+from tidegate.learn.intake import clean
+from tidegate.learn.predicted import predicted_of
 from tidegate.learn.records import Records
 from tidegate.learn.target import BITS, RESOLUTION, Target, by_part, middle_of, part_of
 
@@ -111,7 +112,7 @@ def test_bad_ranges_are_refused_in_one_line(given_ends: Any) -> None:
 
 def test_classes_and_a_target_together_are_refused() -> None:
     with pytest.raises(InvalidValueError, match="classes must be None if there is a target"):
-        Intake(norm=1.0, classes=[0, 1], target=T)
+        predicted_of([0, 1], T)
 
 
 @pytest.mark.parametrize("seed", range(3))

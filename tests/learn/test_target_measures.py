@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn import metrics
 
+from tidegate.learn.measures.forms import Ends
+from tidegate.learn.measures.measure import Measures, numbers_for
+from tidegate.learn.measures.sums import Predictions
 from tidegate.learn.persons import Owned, person_weights
-from tidegate.learn.target_measures import NUMBERS, TargetMeasures, exact, of_scores
+from tidegate.learn.score_kinds import measures_of as of_scores
 from tidegate.learn.target_scores import TargetScores, exact_sums, parts_of, score_targets
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, allowance_of
@@ -52,6 +55,13 @@ STEPS: dict[str, Callable[[np.random.Generator, int], Step]] = {
 }
 
 
+NUMBERS = tuple(numbers_for("target"))
+
+
+def exact(predictions: Any, truths: Any, usable: Any, *, low: float, high: float) -> Measures:
+    return Measures(Predictions(predictions, truths, usable, Ends(low, high)))
+
+
 def scored(step: Step, bits: NotPrivateBits, allowance: Allowance = DEFAULT) -> TargetScores:
     return score_targets(*step, low=LOW, high=HIGH, allowance=allowance, bits=bits)
 
@@ -65,7 +75,7 @@ def without_noise(step: Step, allowance: Allowance) -> TargetScores:
     )
 
 
-def numbers(measures: TargetMeasures) -> dict[str, Any]:
+def numbers(measures: Measures) -> dict[str, Any]:
     return {name: getattr(measures, name) for name in NUMBERS}
 
 

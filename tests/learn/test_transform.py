@@ -24,7 +24,7 @@ from tidegate.features.mix import (
     mixed,
     on_mix_lattice,
 )
-from tidegate.gate.store import UNREADABLE
+from tidegate.gate.damage import UNREADABLE
 from tidegate.learn import Softmax
 from tidegate.learn.learner import Task
 from tidegate.learn.moments import Moments, mixing, shrunk

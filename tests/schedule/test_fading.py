@@ -95,7 +95,7 @@ def test_no_record_is_held_that_no_fit_reads_again(memory: int) -> None:
         budget=PureDP(1.0), step=10, classes=[0, 1], norm=1.0, memory=memory, not_private_seed=1
     )
     fading.partial_fit(X[:95], y[:95])
-    held = pickle.loads(pickle.dumps(fading))._begun.run._held["records"]
+    held = pickle.loads(pickle.dumps(fading))._begun.run.steps.held["records"]
     assert held.count - held.first == 10 * (memory - 1) + 5
     window = SlidingWindowClassifier(
         budget=PureDP(1.0), window=30, step=10, classes=[0, 1], norm=1.0, refit=True

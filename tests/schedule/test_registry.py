@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -78,6 +79,8 @@ class Pairs:
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("plan", "init"):  # first: their help lists the schedules of that moment
+        import_module(f"tidegate.cli.{command}")
     monkeypatch.setitem(registry.SCHEDULES, Pairs.kind, Pairs)
 
 

@@ -25,7 +25,6 @@ from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.schedule import RecordFit, Schedule, SlidingWindow, Span
-from tidegate.serve import examples
 from tidegate.serve.middleware import NOTHING_YET
 from tidegate.serve.page.page import add_page
 
@@ -33,7 +32,58 @@ TOKEN = "let-me-look"
 BEGAN = datetime(2026, 1, 5, 8, tzinfo=UTC)
 CLASSES = ["north", "east", "south", "west"]
 
-SCORES = {**examples.SCORES, "auc": None, "bias": None, "brier": None}
+SCORES: dict[str, Any] = {
+    "accuracy": {"value": 0.81, "deviation": 0.02},
+    "majority": {"value": 0.76, "deviation": 0.02},
+    "balanced_accuracy": {"value": 0.71, "deviation": 0.03},
+    "log_loss": {"value": 0.48, "deviation": 0.02},
+    "constant_log_loss": {"value": 0.55, "deviation": 0.01},
+    "brier": {"value": 0.15, "deviation": 0.01},
+    "auc": {"value": 0.72, "deviation": 0.03},
+    "bias": {"value": -0.01, "deviation": 0.02},
+    "unusable": {"value": 0.0, "deviation": 0.02},
+}
+DRIFT = {"statistic": 0.58, "alarm": False, "what": "", "rate": 0.001}
+ALARM = {"statistic": 3.2, "alarm": True, "what": "features", "rate": 0.001}
+PLACE = {"at": 19456, "stream": "records"}
+VERDICT = {
+    "measure": "log_loss",
+    "than_constant": "better",
+    "than_before": "too noisy to tell",
+    "words": "better than a constant, too noisy to tell whether it beats the release before",
+}
+BIN = {
+    "low": 0.0,
+    "high": 0.5,
+    "predicted": {"value": 0.21, "deviation": 0.01},
+    "observed": {"value": 0.2, "deviation": 0.02},
+    "share": {"value": 0.9, "deviation": 0.02},
+}
+THRESHOLD = {
+    "probability": 0.5,
+    "precision": {"value": 0.61, "deviation": 0.05},
+    "recall": {"value": 0.42, "deviation": 0.04},
+    "flagged": {"value": 0.16, "deviation": 0.02},
+}
+NEWEST_SCORES: dict[str, Any] = {
+    **PLACE,
+    "of_release": 11,
+    "records": 1024,
+    **SCORES,
+    "calibration": [BIN],
+    "thresholds": [THRESHOLD],
+    "confusion": {"counts": [[710.0, 68.0], [127.0, 119.0]], "deviation": 21.0},
+    "verdict": VERDICT,
+}
+DRIFT_SO_FAR = {
+    **PLACE,
+    **DRIFT,
+    "newest_alarm": {**PLACE, "at": 12288, **ALARM},
+    "alarms": 1,
+    "steps": 18,
+}
+
+OF_FOUR_CLASSES = {**SCORES, "auc": None, "bias": None, "brier": None}
 FOUR = {"confusion": {"counts": [[90.0, 3.0, 2.0, 5.0]] * 4, "deviation": 4.0}}
 
 
@@ -164,8 +214,8 @@ class Fake:
                 "at": fit.at,
                 "accuracy": 0.8 + 0.1 * math.sin(fit.at / 30_000) + 0.02 * math.sin(fit.at),
                 "deviation": 0.02,
-                "scores": SCORES,
-                "drift": {**examples.DRIFT, **(examples.ALARM if index == 5 else {})},
+                "scores": OF_FOUR_CLASSES,
+                "drift": {**DRIFT, **(ALARM if index == 5 else {})},
             }
             for index, fit in enumerate(self.released[1:])
         ]
@@ -176,7 +226,7 @@ class Fake:
                 "classes": [0.4, 0.3, 0.2 + 0.1 * math.sin(at / 9000), 0.1],
                 "unusable": 0.01,
                 "deviation": 0.02,
-                "drift": examples.DRIFT,
+                "drift": DRIFT,
             }
             for at in range(self.step, self.done + 1, self.step)
         ][-1000:]
@@ -191,8 +241,8 @@ class Fake:
             "trained_on": self.trained_on(self.released[-1]) if self.released else None,
             "training": False,
             "quality": quality,
-            "scores": {**examples.NEWEST_SCORES, **SCORES, **FOUR} if quality else None,
-            "drift": examples.STATUS["drift"] if quality else None,
+            "scores": {**NEWEST_SCORES, **OF_FOUR_CLASSES, **FOUR} if quality else None,
+            "drift": DRIFT_SO_FAR if quality else None,
             "surveys": surveys,
             "streams": [
                 {

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from PIL import Image
@@ -13,7 +14,7 @@ from playwright.sync_api import Browser
 from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, opened, shown
 from tests.serve.served import Served, config, served
 from tidegate.demo.drifting_stream import DriftingStream
-from tidegate.gate.sources import raw_batch
+from tidegate.sources import raw_batch
 
 FOLDER = Path(__file__).parents[2] / "docs" / "screenshots"
 RECORDS, BATCH = 62_700, 300
@@ -21,11 +22,13 @@ CUT: Any = {"x": 0, "y": 0, "width": PHONE["width"], "height": 5600}
 
 
 def fill(service: Served) -> None:
-    """The demo's stream, up to somewhere within a step."""
+    """The demo's stream, up to somewhere within a step, with all complete steps trained."""
     stream = DriftingStream()
     for start in range(0, RECORDS, BATCH):
         X, y = stream.batch(start, BATCH)
         service.runner.take(raw_batch(X, y), size=X.nbytes).result()
+    while service.client("read").status()["streams"][0]["steps_waiting"]:
+        sleep(1.0)
 
 
 @contextmanager

@@ -17,12 +17,12 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.cli.run import json_lines
+from tests.serve.fake import SCORES
 from tests.serve.served import Served, config, served, stream
 from tidegate.gate import Gate
 from tidegate.gate.export import load
 from tidegate.privacy.meaning import meaning
 from tidegate.schedule import Span
-from tidegate.serve import examples
 from tidegate.serve.middleware import NOTHING_YET
 
 
@@ -255,7 +255,7 @@ def test_a_listing_leaves_out_what_is_long(service: Served) -> None:
     whole = service.ask("GET", "/v1/releases/2").json["card"]
     before = listed["evaluation"]["step_before"]
     assert "noisy_counts" not in before
-    assert set(before["scores"]) == set(examples.SCORES) | {"records"}
+    assert set(before["scores"]) == set(SCORES) | {"records"}
     assert whole["evaluation"]["step_before"]["noisy_counts"]["slots"] == 100
     assert "calibration" in whole["evaluation"]["step_before"]["scores"]
 

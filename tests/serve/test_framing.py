@@ -174,6 +174,20 @@ def test_the_last_of_two_members_of_a_name_counts_and_names_may_be_escaped() -> 
             READER.batch(JSON, body.replace(b'"y": [1]', b'"y": 1'))
 
 
+TOO_MANY = {
+    "JSON": b'{%b "x": [[1, 2]], "y": [1]}' % b"".join(b'"%d": 1,' % i for i in range(1000)),
+    "not JSON": b'{%b "x": [["\xff", 2]], "y": [1]}' % (b'"": 1,' * 1000),
+    "lists, not JSON": b'{%b "x": [["\xff", 2]], "y": [1]}' % (b'"x": [1],' * 1000),
+}
+
+
+@pytest.mark.parametrize("body", TOO_MANY.values(), ids=TOO_MANY)
+def test_more_members_than_may_be_are_counted_before_they_are_read(body: bytes) -> None:
+    """Two million of them, in 16 MiB, kept other senders waiting for minutes."""
+    with pytest.raises(InvalidValueError, match="at most 1,000 members, got 1,002"):
+        READER.batch(JSON, body)
+
+
 def test_more_records_than_may_be_are_counted_before_they_are_read() -> None:
     body = b'{"x": [%b"\xff"], "y": []}' % (b'"",' * MOST)
     with pytest.raises(InvalidValueError, match="at most 100000 records, got 100001"):

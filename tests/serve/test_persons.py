@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,12 @@ from tidegate.checks import InvalidValueError
 from tidegate.client import Client, ServiceError
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
-from tidegate.gate.sources import RawBatch
 from tidegate.learn.owners import owners_of
 from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.person import Person
 from tidegate.serve.bodies import JSON, Reader
-from tidegate.serve.parser import _reading
+from tidegate.serve.parser import Question, _reading
+from tidegate.sources import RawBatch
 
 SECRET = "Ada-Lovelace-1815"
 HUGE = SECRET * (2**20 // len(SECRET))
@@ -210,7 +211,7 @@ def test_predictions_need_no_ids(reader: Reader, name: str) -> None:
         body = {"records": [{k: v for k, v in row.items() if k in "ab"} for row in body["records"]]}
     without = {key: value for key, value in body.items() if key not in {"p", "persons", "y"}}
     for each in (body, without):
-        batch = reader.batch(kind, encoded(kind, each), labelled=False)
+        batch = replace(reader, labelled=False).batch(kind, encoded(kind, each))
         assert batch.persons is None
         assert batch.X.tolist() == [[1, 2], [3, 4]]
 
@@ -232,7 +233,7 @@ def test_no_id_gets_lost_between_processes(ids: list[Any]) -> None:
     body = json.dumps({"x": [[1, 2]] * len(ids), "y": [0] * len(ids), "persons": ids}).encode()
     whole = reader.batch(JSON, body)
     with _reading(reader) as read:
-        sent = read(JSON, bytearray(body), True).batch()
+        sent = read(Question(JSON, bytearray(body), labelled=True)).batch()
     assert sent.n == whole.n
     one, other = (owners_of(batch.persons, KEY) for batch in (whole, sent))
     np.testing.assert_array_equal(one.owners, other.owners)

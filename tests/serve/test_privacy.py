@@ -82,7 +82,8 @@ def known(service: Served) -> Said:
     """The status but for what was released: the time of it, and how good it is."""
     status: Said = service.ask("GET", "/v1/status").json
     for point in status["quality"]:
-        del point["accuracy"], point["deviation"], point["scores"], point["drift"]
+        for noisy in ("accuracy", "deviation", "scores", "drift", "verdict"):
+            del point[noisy]
     for row in status["surveys"]:
         del row["classes"], row["unusable"], row["drift"]
     del status["newest"], status["training"], status["scores"], status["drift"]

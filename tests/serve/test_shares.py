@@ -18,8 +18,7 @@ from tests.serve.served import Served, served, slow_disk, stream
 from tests.serve.test_events import ask, become, read
 from tests.serve.test_faults import request
 from tidegate.serve.connections import victim
-from tidegate.serve.limits import Limits
-from tidegate.serve.slots import NoSlotError, Slots
+from tidegate.serve.limits import Limits, NoSlotError, Slots
 
 
 @given(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from tidegate.gate import Config, Gate
 from tidegate.serve import arrow as arrow_bodies
 from tidegate.serve.bodies import JSON, Reader
 from tidegate.serve.limits import Limits
+from tidegate.serve.process import Process
 from tidegate.serve.server import listen, run, running_gate, server
 from tidegate.serve.service import MAX_INLINE_BODY_BYTES
 from tidegate.serve.tokens import Tokens
@@ -38,13 +40,21 @@ MiB = 2**20
 LIMIT = Limits.body
 
 
-def lists(values: Any, width: int, *, batch: int | None = None, **more: Any) -> bytes:
+def lists(
+    values: Any,
+    width: int,
+    *,
+    batch: int | None = None,
+    compression: str | None = None,
+    **more: Any,
+) -> bytes:
     """Fixed-size lists with labels, as a stream."""
     values = values[: len(values) // width * width]
     rows = pa.FixedSizeListArray.from_arrays(values, width, **more)
     table = pa.table({"x": rows, "y": pa.array(np.zeros(len(rows), np.int64))})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=batch)
     return bytes(sink.getvalue())
 
@@ -56,10 +66,9 @@ KINDS = [pa.bool_(), pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.floa
     rows=st.lists(st.none() | st.lists(st.none() | st.integers(0, 1), min_size=3, max_size=3)),
     kind=st.sampled_from(KINDS),
     batch=st.integers(1, 5),
-    few=st.integers(1, 5),
 )
 def test_how_a_stream_is_cut_into_batches_means_nothing(
-    rows: list[Any], kind: Any, batch: int, few: int
+    rows: list[Any], kind: Any, batch: int
 ) -> None:
     numbers = [None if row is None else [v if v is None else float(v) for v in row] for row in rows]
     x = pa.array(numbers, pa.list_(pa.float64(), 3)).cast(pa.list_(kind, 3))
@@ -68,8 +77,7 @@ def test_how_a_stream_is_cut_into_batches_means_nothing(
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=batch)
     reader = Reader(config=config(records={"classes": [0, 1], "norm": 1.0}))
-    with patch.object(arrow_bodies, "MIN_ROWS", few), patch.object(arrow_bodies, "CHUNK", few):
-        raw = reader.batch(ARROW, bytes(sink.getvalue()))
+    raw = reader.batch(ARROW, bytes(sink.getvalue()))
     naive = [
         [np.nan if row is None or value is None else value for value in row or [None] * 3]
         for row in rows
@@ -102,10 +110,10 @@ def test_what_would_unfold_to_too_much_is_refused_before_it_does(name: str) -> N
     reader = Reader(config=config(records={"classes": [0, 1], "norm": 1.0}))
     for labelled in (True, False):
         with (
-            patch.object(arrow_bodies.Stream, "batches", side_effect=AssertionError),
+            patch.object(arrow_bodies, "values", side_effect=AssertionError),
             pytest.raises(InvalidValueError, match="send fewer records at a time"),
         ):
-            reader.batch(ARROW, UNFOLDING[name](), labelled=labelled)
+            replace(reader, labelled=labelled).batch(ARROW, UNFOLDING[name]())
 
 
 def test_columns_that_unfold_are_bounded_as_well() -> None:
@@ -119,11 +127,11 @@ def test_columns_that_unfold_are_bounded_as_well() -> None:
 
 def test_columns_that_share_their_bytes_are_refused() -> None:
     """As no writer makes them: more values than there are bits."""
-    schema = pa.schema([("a", pa.bool_()), ("b", pa.bool_())])
-    made = arrow_bodies.Stream(bytes(1000), schema, 8000)
-    made.check(["a"], MiB)
+    flags = zeros(8000, np.bool_)
+    table, shared = pa.table({"a": flags, "b": flags}), bytes(1000)
+    arrow_bodies.chosen(table, ["a"], shared, MiB)
     with pytest.raises(InvalidValueError, match="Arrow IPC stream"):
-        made.check(["a", "b"], MiB)
+        arrow_bodies.chosen(table, ["a", "b"], shared, MiB)
 
 
 @pytest.mark.parametrize(
@@ -137,14 +145,47 @@ def test_values_of_any_length_are_counted_as_the_most_that_they_can_become(
     """Before they are copied, and in every column: several may share the same bytes."""
     long: Any = "x" * 1000 if times == 4 else [1] * 1000
     both = pa.table({"a": pa.array([long, None], kind), "b": pa.array([long, long], kind)})
-    made = arrow_bodies.stream(arrow(both))
+    body = arrow(both)
+    made = arrow_bodies.table_of(body, 2)
     least, room = times * 1000, times * 40 + 16  # offsets and references
-    with patch.object(arrow_bodies, "_joined", side_effect=AssertionError):
-        made.check(["a"], least + room)
-        made.check(["a", "b"], 3 * least + 2 * room)
-        for names, most in ((["a"], least), (["a", "b"], 3 * least)):
-            with pytest.raises(InvalidValueError, match="send fewer records at a time"):
-                made.check(names, most)
+    arrow_bodies.chosen(made, ["a"], body, least + room)
+    arrow_bodies.chosen(made, ["a", "b"], body, 3 * least + 2 * room)
+    for names, most in ((["a"], least), (["a", "b"], 3 * least)):
+        with pytest.raises(InvalidValueError, match="send fewer records at a time"):
+            arrow_bodies.chosen(made, names, body, most)
+
+
+@pytest.mark.parametrize("kind", [JSON, ARROW])
+def test_what_takes_too_long_to_read_is_given_up(tmp_path: Path, kind: str) -> None:
+    """And the next body is read by another process."""
+    limits = Limits(patience=1.0, rate=1000, burst=1000)
+    with served(tmp_path / "state", limits=limits) as running:
+        body = large() if kind == JSON else lists(normal(10_000), 2)
+        assert running.ask("POST", "/v1/records", body, Content_Type=kind).json["count"] == 5000
+        (process,) = parsers(os.getpid())
+        os.kill(process, signal.SIGSTOP)
+        slow = running.ask("POST", "/v1/records", body, Content_Type=kind)
+        assert (slow.status, "takes too long to read" in slow.json["error"]) == (422, True)
+        assert parsers(os.getpid()) != [process]
+        assert running.ask("POST", "/v1/records", body, Content_Type=kind).json["count"] == 10_000
+
+
+def bomb(size: int) -> bytes:
+    """A body of a few bytes that says that it unpacks to so many."""
+    return lists(zeros(size, np.int8), 1000, compression="zstd")
+
+
+def test_what_unpacks_to_too_much_costs_a_process_its_memory_and_nobody_else(
+    tmp_path: Path,
+) -> None:
+    with served(tmp_path / "state") as running:
+        for size in (2**20, 2**24, 2**31):  # only the last is read by another process
+            body = bomb(size)
+            assert (len(body) <= MAX_INLINE_BODY_BYTES[ARROW]) == (size < 2**31)
+            answer = running.ask("POST", "/v1/records", body, Content_Type=ARROW)
+            assert answer.status == 422
+            assert "without compression" in answer.json["error"]
+        assert running.send(10).json["count"] == 10
 
 
 def test_columns_that_are_not_needed_are_not_read() -> None:
@@ -177,17 +218,16 @@ def later(running: Served, body: bytes, kind: str) -> "Future[Answer]":
 
 
 def test_while_an_arrow_body_is_read_others_are_answered(tmp_path: Path) -> None:
-    going, reading, batch = threading.Event(), threading.Event(), Reader.batch
+    going, reading, ask = threading.Event(), threading.Event(), Process.ask
 
-    def slow(self: Reader, kind: str, body: Any, **more: Any) -> Any:
-        if kind == ARROW and len(body) > MAX_INLINE_BODY_BYTES:
-            reading.set()
-            going.wait(20)
-        return batch(self, kind, body, **more)
+    def slow(self: Process, *question: Any, **more: Any) -> Any:
+        reading.set()
+        going.wait(20)
+        return ask(self, *question, **more)
 
     table = pa.table({"x": pa.array(stream(5000)[0].tolist(), pa.list_(pa.float64(), 2))})
     body = arrow(table.append_column("y", pa.array(stream(5000)[1])))
-    with served(tmp_path / "state") as running, patch.object(Reader, "batch", slow):
+    with served(tmp_path / "state") as running, patch.object(Process, "ask", slow):
         sent = later(running, body, ARROW)
         assert reading.wait(20)
         assert running.ask("GET", "/v1/health").status == 200
@@ -201,21 +241,27 @@ def large(n: int = 5000) -> bytes:
     return b'{"x": [%b[1, 2]], "y": [%b1]}' % (b"[0.25, -1]," * (n - 1), b"0," * (n - 1))
 
 
-def parser(pid: int) -> int | None:
-    """The process that reads bodies, if there is one."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return child
-    return None
+def children_of(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def parsers(pid: int) -> list[int]:
+    """The processes that read bodies: forks of a server that is a child of the service."""
+    command = "multiprocessing.forkserver"
+    servers = [
+        child
+        for child in children_of(pid)
+        if command in Path(f"/proc/{child}/cmdline").read_text(errors="replace")
+    ]
+    return [fork for each in servers for fork in children_of(each)]
 
 
 @pytest.mark.thorough
 def test_json_is_read_by_another_process_which_may_die(tmp_path: Path) -> None:
     with served(tmp_path / "state") as running:
         assert running.ask("POST", "/v1/records", large(), Content_Type=JSON).json["count"] == 5000
-        process = parser(os.getpid())
-        assert process is not None
+        (process,) = parsers(os.getpid())
         os.kill(process, signal.SIGSTOP)
         sent = later(running, large(), JSON)
         with running.client("ingest", patience=0) as other:
@@ -226,7 +272,7 @@ def test_json_is_read_by_another_process_which_may_die(tmp_path: Path) -> None:
         assert sent.result(20).status == 503
         assert running.ask("POST", "/v1/records", large(), Content_Type=JSON).json["count"] == 10010
         refused = running.ask(
-            "POST", "/v1/records", b"{" * 2 * MAX_INLINE_BODY_BYTES, Content_Type=JSON
+            "POST", "/v1/records", b"{" * 2 * MAX_INLINE_BODY_BYTES[JSON], Content_Type=JSON
         )
         assert refused.json == {"error": "the body must be a JSON object"}
 
@@ -239,7 +285,7 @@ def test_a_body_is_read_the_same_wherever_it_is(tmp_path: Path) -> None:
     found = []
     for limit in (0, 2**30):
         with (
-            patch("tidegate.serve.service.MAX_INLINE_BODY_BYTES", limit),
+            patch.dict(MAX_INLINE_BODY_BYTES, {JSON: limit}),
             served(tmp_path / str(limit)) as running,
         ):
             sent = running.ask("POST", "/v1/records", {"x": rows, "y": labels})

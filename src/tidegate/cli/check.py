@@ -83,7 +83,7 @@ def check(config: Path, file: Path, public: bool, form: str) -> None:
 def _about_file(found: Check) -> Iterator[str]:
     by = "" if found.delimiter is None else f", separated by {found.delimiter!r}"
     yield f"{found.file}: {found.type}{by}, {found.records:,} records (their number is public)"
-    if found.type == "jsonl":
+    if not any(each.type for each in found.columns):
         yield "Which keys the lines have is not checked: that belongs to the records."
 
 

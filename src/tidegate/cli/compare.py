@@ -7,40 +7,49 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import MofNCompleteColumn, Progress
 
+from tidegate import plugins
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
-from tidegate.cli.compare_output import Report, print_plot
+from tidegate.cli.compare_output import Report
 from tidegate.cli.screen import Screen
 from tidegate.cli.types import DELTA, EPSILON, PATH, PLOT_FILE, RATIO, count
+from tidegate.compare.compare_plot import draw
+from tidegate.compare.comparison import Comparison, load, read
+from tidegate.compare.contenders import FORGETS, OWN_METHODS, Contender, added_methods
+from tidegate.compare.labelled import LabelledStream
+from tidegate.compare.recommend import Result, common_times, results
 from tidegate.picture import new_figure
-from tidegate.study.compare_plot import draw
-from tidegate.study.compared import Result, common_times, results
-from tidegate.study.comparison import METHODS, Comparison, Contender, load, read
-from tidegate.study.grid import FORGETS
-from tidegate.study.study_stream import StudyStream
 
 WARNING = (
     "Use public or synthetic records only. On private records, this table and every setting that "
     "you choose from it would be releases that no budget covers."
 )
 
+ADDED = added_methods()
+METHODS = (*OWN_METHODS, *ADDED)
+"""All names that can be compared."""
+
+MORE = f"More methods to compare with: {plugins.LAB}"
+
 EPILOG = """\b
 Examples:
   tidegate compare tidegate.toml public.csv --plot plot.png
   tidegate compare tidegate.toml public.csv --forget 1/4 --forget 1/20
   tidegate compare tidegate.toml public.csv --epsilon 0.5 --epsilon 2
-  tidegate compare tidegate.toml public.csv --method sliding --method naive
+  tidegate compare tidegate.toml public.csv --method sliding --method growing
   tidegate compare tidegate.toml public.parquet --holdout 1/5 --format json
 """
+
+
+class MethodName(click.Choice[str]):
+    """The name of a method; if one is missing, says how to get more."""
+
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
+        """What to say of another name."""
+        message = super().get_invalid_choice_message(value, ctx)
+        return message if ADDED else f"{message} {MORE}"
 
 
 @click.command(epilog=EPILOG)
@@ -51,7 +60,7 @@ Examples:
     "methods",
     multiple=True,
     metavar="METHOD",
-    type=click.Choice(METHODS),
+    type=MethodName(METHODS),
     help=f"Method to compare with; repeat for several. One of {', '.join(METHODS)}.",
 )
 @click.option(
@@ -92,9 +101,10 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
 ) -> None:
     """Compare CONFIG with other schedules, budgets and methods on the records in DATA.
 
-    Without --method, a grid of schedules and forget rates is tried beside simpler methods. The
-    [schedule] table of the best is printed for CONFIG, with the margin by which it won, and with
-    the schedules that are within the noise of the runs.
+    Without --method, a grid of schedules and forget rates is tried, beside the methods of other
+    packages, such as those of lab/ in a clone of Tidegate. The [schedule] table of the best is
+    printed for CONFIG, with the margin by which it won, and with the schedules that are within the
+    noise of the runs.
 
     Classes are compared by accuracy, a number (records.target) by RMSE, each beside other measures
     and what a constant reaches.
@@ -105,6 +115,8 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     """
     console = Screen(stderr=True)
     console.print(WARNING, style="bold")
+    if not ADDED:
+        console.print(MORE)
     if plot is not None:
         new_figure(1, 1)  # if matplotlib is missing, fail before the runs, not after them
     if forget and methods and "fading" not in methods:
@@ -123,7 +135,7 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
         reading = progress.add_task(f"reading {data.name}", total=None)
         records = read(comparison.config, comparison.config.source_of(data))
         progress.remove_task(reading)
-        stream = comparison.stream(records, every=None if holdout is None else _every(holdout))
+        stream = comparison.stream(records, every=0 if holdout is None else _every(holdout))
         contenders, left_out = comparison.contenders(methods, stream.n)
         compared = run_all(contenders, stream, runs, progress, comparison.size("step"))
     times = common_times(compared, comparison.size("step"))
@@ -145,27 +157,21 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
         return
     report.print_tables()
     if plot is not None:
-        print_plot(plot)
+        Screen().print(f"Plot: {plot}", soft_wrap=True)
 
 
 def progress_bar(console: Console) -> Progress:
     """A progress bar on a terminal, which disappears when the work is done."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def run_all(
     contenders: Sequence[Contender],
-    stream: StudyStream,
+    stream: LabelledStream,
     runs: int,
     progress: Progress,
-    step: int | None = None,
+    step: int = 0,
 ) -> list[Result]:
     """Run all contenders; the progress bar names the one that is running."""
     total = sum(len(each.methods) * (1 if each.runs_once else runs) for each in contenders)

@@ -17,10 +17,11 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli import options
 from tidegate.cli.fleet_scheduler import Turn, run_fleet
 from tidegate.cli.types import PATH, count
+from tidegate.gate.damage import Problem
 from tidegate.gate.fleet import Fleet, Member, MemberStatus, member_row
 from tidegate.gate.gate import Gate
 from tidegate.gate.inspecting import Consent
-from tidegate.gate.store import NoStateError, Problem
+from tidegate.gate.store import NoStateError
 from tidegate.gate.verify import verify as problems_of
 from tidegate.learn.step_admission import WARN_BELOW_SHARE
 

@@ -18,7 +18,7 @@ from tidegate.gate.gate import Gate
 from tidegate.gate.lock import Lock
 from tidegate.gate.segment_folder import make_folder
 from tidegate.gate.source_loop import PAUSE
-from tidegate.gate.sources import once
+from tidegate.sources import once
 
 SLICE = 5.0
 """Seconds after which a member with more to do gives its process to another."""

@@ -9,8 +9,8 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.types import PATH, Kind, kinds_text
 from tidegate.gate.config import example
-from tidegate.gate.config.placeholders import PLACEHOLDER
 from tidegate.gate.config.skeleton import skeleton
+from tidegate.gate.config.texts import PLACEHOLDER
 from tidegate.gate.propose import propose
 from tidegate.schedule import TwoStream
 

@@ -11,14 +11,18 @@ from typing import NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from tidegate import plugins
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.memory import check_room, explain, explain_os_error, lacking
 from tidegate.cli.screen import escaping, one_line
 
+ELSEWHERE = ""
+"""In place of a module: another package has the command, and adds it by an entry point."""
+
 GROUPS = {
     "try": {
         "demo": ("demo", "Watch private models follow a drifting stream."),
-        "paper": ("paper", "Reproduce the paper's figures."),
+        "paper": (ELSEWHERE, "Reproduce the paper's figures."),
         "explain": ("explain", "Explain a term: share, ledger, epsilon, ..."),
     },
     "plan": {
@@ -95,18 +99,24 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command by its name."""
-        if cmd_name not in COMMANDS and ctx.resilient_parsing:
-            return None  # the shell requests completions
-        if cmd_name not in COMMANDS:
-            near = get_close_matches(cmd_name, COMMANDS, n=1)
-            hint = f"did you mean {near[0]}?" if near else "tidegate --help lists all commands"
-            raise click.UsageError(f"no command {cmd_name!r}: {hint}")
+        """Load a command by its name, from this package or from another that adds it."""
         if cmd_name not in LIGHT:
             check_room()
-        module = import_module(f"tidegate.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
+        module, _ = COMMANDS.get(cmd_name, (ELSEWHERE, ""))
+        if module != ELSEWHERE:
+            own: click.Command = getattr(import_module(f"tidegate.cli.{module}"), cmd_name)
+            return own
+        added = plugins.added(plugins.COMMANDS)
+        if cmd_name in added:
+            other: click.Command = plugins.load(added[cmd_name])
+            return other
+        if ctx.resilient_parsing:
+            return None  # the shell requests completions
+        if cmd_name in COMMANDS:
+            raise InvalidValueError(f"tidegate {cmd_name} is not installed: {plugins.LAB}")
+        near = get_close_matches(cmd_name, COMMANDS, n=1)
+        hint = f"did you mean {near[0]}?" if near else "tidegate --help lists all commands"
+        raise click.UsageError(f"no command {cmd_name!r}: {hint}")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

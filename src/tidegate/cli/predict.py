@@ -1,31 +1,26 @@
 """`tidegate predict`: use a release on the records of a file."""
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from errno import ENOENT
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-import pyarrow as pa
-from pyarrow import csv, parquet
-from pyarrow import json as json_lines
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import refuse
 from tidegate.cli import options
 from tidegate.cli.chosen_model import chosen_model, number
 from tidegate.cli.prediction_file import check_output, write_predictions
 from tidegate.cli.types import PATH
 from tidegate.features.codec import columns_in, takes_text
-from tidegate.features.columns import Column, Columns, Table
-from tidegate.features.numbers import as_numbers
-from tidegate.gate.propose import likely_delimiter
-from tidegate.gate.sources import Csv, Files, JsonLines, Parquet, SourceColumns
-from tidegate.gate.sources.files import Format
-from tidegate.gate.sources.source import checked_first, objects
+from tidegate.features.columns import Column, Columns
 from tidegate.release import StoredRelease
+from tidegate.sources import SourceColumns
+from tidegate.sources.files import Files, kind_of_file, readable, regular
+from tidegate.sources.source import checked_first
+from tidegate.sources.source_columns import NO_LABEL
 
 EPILOG = """\b
 Examples:
@@ -39,7 +34,7 @@ Examples:
 MAX_COLUMNS_SHOWN = 8
 """The most columns that an error names, and the most classes that the table shows."""
 
-TABLES = {".csv": csv.read_csv, ".parquet": parquet.read_table, ".jsonl": json_lines.read_json}
+NO_TEXT, NO_NUMBER = "its text is missing", "a value is missing or not a finite number"
 
 Batch = tuple[Any, Mapping[int, str]]
 """Records in the form that the release takes, and why some of them cannot be used, by slot."""
@@ -66,8 +61,7 @@ def predict(  # noqa: PLR0913, PLR0917 (an argument for each option)
     file. The table shows the probability of each class, or if there are more than eight, that of
     the label; --format json and --output show all. A record that cannot be used gets no prediction.
     """
-    if file.suffix not in TABLES:
-        raise refuse("FILE", f"a file that ends in {', '.join(TABLES)}", str(file))
+    kind_of_file(file, "FILE")
     if output is not None:
         check_output(output, [file, model])
     release = chosen_model(model, number)
@@ -93,77 +87,51 @@ def _report(records: int, unusable: int, output: Path, form: str) -> None:
 
 
 def _batches(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> Iterator[Batch]:
-    """The records of a file, as they were read for training."""
+    """The records of a file, as they were read for training; nothing is guessed from values."""
+    if file.exists():
+        regular(file)
+    reader = kind_of_file(file).guessed(file, NO_LABEL)
     columns = columns_in(release.card["features"])
-    if columns is not None:
-        yield from _of_any_kind(file, aliases, columns)
-        return
-    X = _records(file, aliases, release)
-    if X.ndim == 1:
-        usable, why = [isinstance(each, str) for each in X], "its text is missing"
-    else:
-        usable = np.isfinite(X).all(axis=1).tolist()
-        why = "a value is missing or not a finite number"
-    yield X, {slot: why for slot, good in enumerate(usable) if not good}
-
-
-def _of_any_kind(file: Path, aliases: Mapping[str, str], columns: Columns) -> Iterator[Batch]:
-    """Records with columns of any kind; nothing is guessed from the values of a file."""
-    wanted = SourceColumns(label=columns.names[0], features=tuple(columns.names), kinds=columns)
-    wanted = wanted.with_aliases(aliases)
-    readers: dict[str, Any] = {".csv": Csv, ".parquet": Parquet, ".jsonl": JsonLines}
-    more = {"delimiter": likely_delimiter(file)} if file.suffix == ".csv" and file.exists() else {}
-    reader: Format = readers[file.suffix](columns=wanted, **more)
-    batches = Files(name="predict", path=file, format=reader).batches(None)
+    wanted = _columns(release, columns, reader).with_aliases(aliases)
+    batches = replace(reader, columns=wanted).batches(None)
     for raw in checked_first(batches, str(file)):
-        table: Table = raw.X
-        bad = columns.bad(table)
-        why = {
+        faults = _faults(raw.X, columns) | dict(raw.reasons)
+        yield raw.X, dict(sorted(faults.items()))
+
+
+def _columns(release: StoredRelease, columns: Columns | None, reader: Files) -> SourceColumns:
+    """Which columns of a file are read; all of them if the model knows no names."""
+    names = columns.names if columns is not None else release.card.get("columns") or ()
+    if not names:
+        with readable(reader.root):
+            header = reader.header(reader.root)
+            names = [each.name for each in header or ()] or list(reader.sample(reader.root, 1))
+    if not takes_text(release.card["features"]):
+        features, dtype = tuple(names), release.card["dtype"]
+        return SourceColumns(label=names[0], features=features, dtype=dtype, kinds=columns)
+    if len(names) != 1:
+        raise refuse("FILE", "one column, which holds the text", shown=f"{len(names)}")
+    return SourceColumns(label=names[0], text=names[0])
+
+
+def _faults(X: Any, columns: Columns | None) -> dict[int, str]:
+    """Why some records cannot be used, by slot."""
+    if columns is not None:
+        bad = columns.bad(X)
+        return {
             slot: f"its {each.name} is {_fault(each)}"
             for each in columns.checked
             for slot in np.flatnonzero(bad[each.name]).tolist()
         }
-        yield table, dict(sorted((why | dict(raw.reasons)).items()))
+    if X.ndim == 1:
+        return {slot: NO_TEXT for slot, each in enumerate(X) if not isinstance(each, str)}
+    return dict.fromkeys(np.flatnonzero(~np.isfinite(X).all(axis=1)).tolist(), NO_NUMBER)
 
 
 def _fault(column: Column) -> str:
     """What is wrong with a value that contradicts a column."""
     what = "a listed value" if "others" in column.without else f"a {column.kind}"
     return f"missing or not {what}" if "gaps" in column.without else f"not {what}"
-
-
-def _records(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> Any:
-    """Read the numbers or the texts of a file."""
-    trained = tuple(release.card.get("columns") or ())
-    for name in aliases:
-        if name not in trained:
-            allowed = f"NAME=NAME_IN_FILE, NAME one of {', '.join(trained[:MAX_COLUMNS_SHOWN])}"
-            raise refuse("--column", allowed, name)
-    columns = [aliases.get(name, name) for name in trained]
-    try:
-        table = TABLES[file.suffix](str(file))
-    except FileNotFoundError:  # Arrow does not name the file
-        raise InvalidValueError(
-            f"{file} cannot be read: {os.strerror(ENOENT)}; check the path"
-        ) from None
-    except pa.ArrowException:  # its message may quote a record
-        broken = f"{file} is not a readable {file.suffix} file: check its content and its extension"
-        raise InvalidValueError(broken) from None
-    if missing := [name for name in columns if name not in table.column_names]:
-        lacks, has = (
-            ", ".join(names[:MAX_COLUMNS_SHOWN]) for names in (missing, table.column_names)
-        )
-        raise InvalidValueError(
-            f"{file} has no column {lacks}; it has {has}. Rename its columns, or add "
-            f"--column {missing[0]}=NAME_IN_FILE"
-        )
-    table = table.select(columns or table.column_names)
-    if takes_text(release.card["features"]):
-        if table.num_columns != 1:
-            raise refuse("FILE", "one column, which holds the text", shown=f"{table.num_columns}")
-        return objects(table.column(0).to_pylist())
-    with np.errstate(over="ignore"):  # a record with infinite values cannot be used
-        return as_numbers(table).astype(release.card["dtype"])  # as in training
 
 
 def _rows(

@@ -18,10 +18,12 @@ from tidegate.gate.config import Config
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import alarm_in_words, alarm_row
+from tidegate.learn.measures.measure import score_named
+from tidegate.learn.score_kinds import headline_in
 from tidegate.learn.step_admission import StepAdmission, warning
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
-from tidegate.release.measure_words import TOO_NOISY, shown
+from tidegate.release.measure_words import TOO_NOISY, known_scores
 
 RUN_EPILOG = """\b
 Examples:
@@ -215,27 +217,14 @@ def _scored(tried: Mapping[str, Any], scores: Mapping[str, Any] | None, whose: s
     """How good the release before was on the step."""
     newest = f"these newest {tried['stop'] - tried['start']:,}{whose} records"
     before = f"release {tried['of_release']:,}"
-    if "mae" in tried:
-        value = shown("mae", {"value": tried["mae"], "deviation": tried["deviation"]})
-        if tried["mae"] < tried["deviation"]:  # it may even be below 0
-            return f"the mean error of {before} on {newest} is {TOO_NOISY}"
-        return f"{before} is off by {value} on {newest} (MAE{_rest(scores or {})})"
-    value = shown("accuracy", {"value": tried["accuracy"], "deviation": tried["deviation"]})
-    if value == TOO_NOISY:
-        return f"the accuracy of {before} on {newest} is {value}"
-    beside = "" if scores is None else _beside(scores)
-    return f"{before} scored {value}{beside} on {newest}"
-
-
-def _rest(scores: Mapping[str, Any]) -> str:
-    """The other measures of a target that are known and not lost in the noise."""
-    names = {"rmse": "RMSE", "r2": "R^2"}
-    words = {names[name]: shown(name, scores[name]) for name in names if scores.get(name)}
-    return "".join(f"; {name} {text}" for name, text in words.items() if text != TOO_NOISY)
-
-
-def _beside(scores: Mapping[str, Any]) -> str:
-    """The baseline of an accuracy and the log-loss, in parentheses; "" if neither is known."""
-    names = {"majority": "majority class", "log_loss": "log-loss"}
-    known = [f"{names[name]} {shown(name, scores[name])}" for name in names if scores[name]]
-    return f" ({', '.join(known)})" if known else ""
+    name = headline_in(tried)
+    form, value, noise = score_named(name).form, tried[name], tried["deviation"]
+    if form.kept(value, noise) is None:
+        what = {"mae": "mean error"}.get(name, name)
+        return f"the {what} of {before} on {newest} is {TOO_NOISY}"
+    text = form.text(value, noise)
+    beside = [f"{each.label} {said}" for each, said in known_scores(scores or {}) if each.brief]
+    if name == "mae":
+        return f"{before} is off by {text} on {newest} ({'; '.join(['MAE', *beside])})"
+    listed = f" ({', '.join(beside)})" if beside else ""
+    return f"{before} scored {text}{listed} on {newest}"

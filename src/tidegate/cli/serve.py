@@ -19,7 +19,7 @@ from tidegate.cli.types import PATH, count
 from tidegate.demo.demo_state import STATE, WINDOW, config_for
 from tidegate.demo.drifting_stream import DriftingStream
 from tidegate.gate.config import Config
-from tidegate.gate.sources import raw_batch
+from tidegate.sources import raw_batch
 
 try:
     from tidegate.serve.gate_runner import GateRunner

@@ -17,19 +17,20 @@ from tidegate.cli.screen import Screen
 from tidegate.cli.types import count
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
-from tidegate.gate.measured_steps import alarm_in_words, compact
+from tidegate.gate.measured_steps import alarm_in_words
 from tidegate.gate.person_view import in_words as person_in_words
 from tidegate.gate.person_view import paid_by
 from tidegate.gate.status import behind_in_words, stopped_rows, verdict_row
 from tidegate.gate.status import status as status_of
 from tidegate.gate.store import Evaluation, Step
-from tidegate.learn.score_kinds import headline_name
+from tidegate.learn.measures.measure import kind_of, listed, score_named
+from tidegate.learn.score_kinds import KINDS, headline_in, headline_name
 from tidegate.privacy.meaning import amounts, paid_so_far, until, whom
 from tidegate.privacy.rounding import down
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
-from tidegate.release.measure_words import PLUS_MINUS, guarded_value, in_words, shown
-from tidegate.release.verdict import accuracy_alone, verdict, verdict_without_scores
+from tidegate.release.measure_words import PLUS_MINUS, compact, guarded_value, in_words
+from tidegate.release.verdict import accuracy_alone, verdict
 
 NOT_IN_TABLE = {
     "held_from",
@@ -217,11 +218,12 @@ def _scores(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             found.append((before["release"], "next step", row["scores_before"], words))
         if row is not None and row["scores_on_holdout"] is not None:
             found.append((row["release"], "holdout", row["scores_on_holdout"], None))
-    used = [name for name in SCORES if any(each[2].get(name) is not None for each in found)]
+    names = {name: None for _, _, scores, _ in found for name in scores if scores[name]}
+    used = [each for each in listed(kind_of(names)) if each.name in names]
     for number, where, scores, words in found:
         cells = {
-            SCORES[name]: None if scores.get(name) is None else shown(name, scores[name])
-            for name in used
+            each.heading: each.shown(scores[each.name]) if scores.get(each.name) else None
+            for each in used
         }
         yield {
             "release": number,
@@ -229,24 +231,6 @@ def _scores(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             **cells,
             **({} if words is None else {"verdict": words}),
         }
-
-
-SCORES = {
-    "accuracy": "accuracy",
-    "majority": "majority_class",
-    "balanced_accuracy": "balanced_accuracy",
-    "log_loss": "log-loss",
-    "constant_log_loss": "of_a_constant",
-    "auc": "AUC",
-    "bias": "bias",
-    "mae": "MAE",
-    "rmse": "RMSE",
-    "constant_rmse": "of_a_constant",
-    "r2": "R^2",
-    "mean_error": "bias",
-    "unusable": "unusable",
-}
-"""The measures in the table of `releases`, with their headings."""
 
 
 def _tried(step: Step, evaluation: Evaluation) -> dict[str, Any]:
@@ -298,10 +282,10 @@ def _mean_tried(tried: list[dict[str, Any]]) -> str | None:
     """The mean accuracy (or error) of a release on later steps, with the noise's deviation."""
     if not tried:
         return None
-    name = "mae" if "mae" in tried[0] else "accuracy"
+    name = headline_in(tried[0])
     noise = math.hypot(*(each["deviation"] for each in tried)) / len(tried)
-    value = {"value": mean(each[name] for each in tried), "deviation": noise}
-    return shown(name, value) if name == "accuracy" else f"MAE {shown(name, value)}"
+    text = score_named(name).form.text(mean(each[name] for each in tried), noise)
+    return text if name == "accuracy" else f"{score_named(name).label} {text}"
 
 
 def release_rows(releases: Iterable[StoredRelease], view: LedgerView) -> Iterator[dict[str, Any]]:
@@ -310,14 +294,11 @@ def release_rows(releases: Iterable[StoredRelease], view: LedgerView) -> Iterato
     for release in releases:
         stream = release.card["stream"]
         tried = _step_before(release)
-        now, earlier = tried.get("scores"), before.get(stream)
-        found = verdict(now, earlier)
+        now = tried.get("scores")
         if now is None and "accuracy" in tried:
-            now = accuracy_alone(
-                tried["accuracy"], tried["deviation"], tried["stop"] - tried["start"]
-            )
-            found = verdict_without_scores(now, earlier)
-        yield release_row(release, view, found)
+            records = tried["stop"] - tried["start"]
+            now = accuracy_alone(tried["accuracy"], tried["deviation"], records)
+        yield release_row(release, view, verdict(now, before.get(stream)))
         before[stream] = now
 
 
@@ -330,7 +311,7 @@ def _step_before(release: StoredRelease) -> dict[str, Any]:
 def _guarded(row: dict[str, Any]) -> dict[str, Any]:
     """A row for JSON: without numbers that are too noisy to tell anything."""
     for tried in row["tried"]:
-        name = "mae" if "mae" in tried else "accuracy"
+        name = headline_in(tried)
         tried[name] = guarded_value(name, tried[name], tried["deviation"])
     return row
 
@@ -342,7 +323,7 @@ def release_row(
     card = release.card
     unit = "mu" if "mu" in card else "epsilon"
     evaluation, tried = card["evaluation"] or {}, _step_before(release)
-    name = "mae" if "target" in card else "accuracy"
+    name = KINDS[release.predicted.kind].headline
     return {
         "release": release.number,
         "stream": card["stream"],

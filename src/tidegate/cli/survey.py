@@ -158,7 +158,7 @@ def _features(gate: Gate, newest: MeasuredStep) -> list[Row]:
         return []
     moments = stored.means(gate.about.task.groups)
     summary = summarize(moments, norm=gate.about.task.norm)
-    columns = gate.config.feature_names
+    columns = _feature_names(gate)
     named = len(columns) == summary.center.size
     return [
         {
@@ -171,6 +171,15 @@ def _features(gate: Gate, newest: MeasuredStep) -> list[Row]:
         }
         for index in range(summary.center.size)
     ]
+
+
+def _feature_names(gate: Gate) -> Sequence[str]:
+    """The names of the features of a record; of its columns, if maps change them."""
+    columns = gate.config.column_map()
+    if columns is None or gate.config.features:
+        return gate.config.read or ()
+    names: list[str] = columns.get_feature_names_out().tolist()
+    return names
 
 
 def _advice(gate: Gate, newest: MeasuredStep) -> list[NeverPresent | RangeAdvice | NormAdvice]:

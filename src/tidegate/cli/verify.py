@@ -14,13 +14,13 @@ from tidegate.cli import options
 from tidegate.cli.screen import one_line
 from tidegate.cli.types import PATH
 from tidegate.gate.config import Config
+from tidegate.gate.damage import Problem
 from tidegate.gate.gate import Gate
 from tidegate.gate.inspecting import Consent
 from tidegate.gate.locations import Locations
 from tidegate.gate.opening import marks_of_state
 from tidegate.gate.publish_folder import published_in, published_releases
 from tidegate.gate.publish_folder import verify as verify_published
-from tidegate.gate.store import Problem
 from tidegate.gate.verify import Report
 from tidegate.gate.verify import verify as problems_of
 from tidegate.privacy.person import Person

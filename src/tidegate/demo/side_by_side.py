@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import count
 from pathlib import Path
 from statistics import mean
@@ -22,10 +23,10 @@ from tidegate.estimators import (
 from tidegate.gate.gate import Gate
 from tidegate.learn import Softmax, minimize
 from tidegate.picture import Chain, chain_of
-from tidegate.privacy import Budget
+from tidegate.privacy import ApproxDP, Budget, PureDP
+from tidegate.privacy.rounding import down
 from tidegate.release import Model
 from tidegate.schedule import Fading, RecordFit, Schedule, SlidingWindow
-from tidegate.study.baselines.refit import split
 
 Predict = Callable[[Floats], NDArray[Any]]
 
@@ -192,6 +193,19 @@ class Comparison:
     def _accuracies(self, at: int, models: Mapping[str, Predict]) -> dict[str, float]:
         X, y = self.stream.fresh(at, self.tests)
         return {name: float(np.mean(predict(X) == y)) for name, predict in models.items()}
+
+
+def split(budget: Budget, releases: int) -> Budget:
+    """The budget of each of some releases, by simple composition: naive splitting.
+
+    >>> split(PureDP(1.0), 4), split(ApproxDP(1.0, 1e-6), 2)
+    (PureDP(epsilon=0.25), ApproxDP(epsilon=0.5, delta=5e-07))
+    """
+    epsilon = down(Fraction(budget.epsilon) / releases)
+    if isinstance(budget, PureDP):
+        return PureDP(epsilon)
+    delta = down(Fraction(budget.delta) / releases)
+    return ApproxDP(epsilon, delta, weak_delta=budget.weak_delta)
 
 
 def _chains(schedule: Schedule) -> Iterator[Chain]:

@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from secrets import token_bytes
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from tidegate.checks import FewAdmittedWarning, InvalidValueError, refuse, warn_caller
-from tidegate.compute import Engine
+from tidegate.compute import Engine, Memory
 from tidegate.estimators.spending import note_batch, warn_if_standardised
 from tidegate.features.codec import described_map
 from tidegate.features.columns import Columns
@@ -23,17 +23,25 @@ from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.owners import as_list, check_type, owned_by, owners_of
 from tidegate.learn.records import Records
 from tidegate.learn.step_admission import StepAdmission, few_admitted, warning
-from tidegate.learn.trainer import Trainer
 from tidegate.memory_run import MemoryRun
-from tidegate.plan import Plan
+from tidegate.plan import AnyPlan, Plan
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
 from tidegate.privacy.person import Person
 from tidegate.release import About, Release
+from tidegate.run.settings import OneSource, Settings
 from tidegate.schedule import Schedule
 from tidegate.schedule.registry import SCHEDULES
 
 ALLOCATIONS: dict[str, Allocation] = {"paper": Paper(), "tapered": Tapered()}
+
+
+class Learning(NamedTuple):
+    """What an estimator learns, how, and how it reads records."""
+
+    task: Any
+    learner: Learner[Any]
+    intake: Intake | CategoryIntake
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +64,26 @@ class Begun:
 
 
 class StreamEstimator(BaseEstimator):
-    """An estimator of streams; subclasses define the task, the records and the schedule."""
+    """An estimator of streams; subclasses define the task, the records and the schedule.
+
+    Args:
+        budget: The bound on the privacy loss of any one record, over all time; of any one person if
+            contributions is set.
+        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
+        compute: Where fits are computed, such as a Dask cluster; by default in memory.
+        contributions: Protects persons instead of records: the budget is then about any one
+            person, whose records together may cost this many times what one record may cost. By
+            default records are protected.
+        period: With `contributions`, protect what a person does within any `period` consecutive
+            steps; by default for life.
+        typical: With `contributions`, how many records of a fit a person is expected to have. It
+            sizes descents, means and histograms, and enters no guarantee.
+        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
+
+    Attributes:
+        releases_: All releases so far, the newest last.
+        quarantined_: How many records could not be used; for the operator only.
+    """
 
     budget: Budget
     allocation: str | Allocation
@@ -75,8 +102,7 @@ class StreamEstimator(BaseEstimator):
     def _begin(
         self,
         schedule: Schedule,
-        trainer: Trainer[Any],
-        intake: Intake | CategoryIntake,
+        learning: Learning,
         survey: Fraction = Fraction(0),
         **attributes: Any,
     ) -> Begun:
@@ -85,35 +111,45 @@ class StreamEstimator(BaseEstimator):
             names = ", ".join(each.__name__ for each in SCHEDULES.values())
             raise refuse("schedule", f"a schedule of one stream ({names})", schedule)
         # Copy it: a schedule caches what it computes, and a parameter must not change.
-        plan = Plan(
-            schedule=copy(schedule),
-            budget=self._budget(),
-            allocation=self._allocation(),
-            survey=survey,
-            person=self._person(),
-        )
-        run = MemoryRun(plan, trainer, self._engine())
-        shown = {"ledger_": run.ledgers, "certificate_": plan.certificate, **attributes}
-        return self._begun_with(run, intake, shown)
+        plan = Plan(schedule=copy(schedule), survey=survey, **self._shares())
+        run = self._run(plan, learning)
+        shown = {"ledger_": run.steps.ledgers, "certificate_": plan.certificate, **attributes}
+        return self._begun_with(run, shown)
 
-    def _begun_with(self, run: MemoryRun, intake: Any, attributes: Mapping[str, Any]) -> Begun:
+    def _shares(self) -> dict[str, Any]:
+        """What a plan says about shares, from the parameters that all estimators have."""
+        person, allocation = self._person(), self._allocation()
+        return {"budget": self._budget(), "allocation": allocation, "person": person}
+
+    def _run(self, plan: AnyPlan, learning: Learning) -> MemoryRun:
+        """A new run: everything that it is told is resolved here."""
+        seed, engine = self.not_private_seed, self._engine()
+        return MemoryRun(
+            Settings(
+                plan=plan,
+                task=learning.task,
+                learner=learning.learner,
+                intake=learning.intake,
+                features=described_map(getattr(learning.intake, "features", None)),
+                noise=OneSource(SystemBits() if seed is None else NotPrivateBits(seed)),
+                engine=engine,
+            )
+        )
+
+    def _begun_with(self, run: MemoryRun, attributes: Mapping[str, Any]) -> Begun:
         return Begun(
             run=run,
-            intake=intake,
+            intake=run.settings.intake,
             attributes={"releases_": run.releases, **attributes},
             parameters=self.get_params(),
             key=None if self.contributions is None else token_bytes(32),
         )
 
-    def _trainer(self, task: Any, learner: Learner[Any]) -> Trainer[Any]:
-        seed = self.not_private_seed
-        bits = SystemBits() if seed is None else NotPrivateBits(seed)
-        return Trainer(task=task, learner=learner, budget=self._budget(), bits=bits)
-
-    def _engine(self) -> Engine | None:
-        if self.compute is not None and not hasattr(self.compute, "parts"):
+    def _engine(self) -> Engine:
+        engine = Memory() if self.compute is None else self.compute
+        if not hasattr(engine, "parts"):
             raise refuse("compute", "None or an engine, such as Dask()", self.compute)
-        return self.compute
+        return engine
 
     def _budget(self) -> Budget:
         if not isinstance(self.budget, Budget):
@@ -168,7 +204,7 @@ class StreamEstimator(BaseEstimator):
             if getattr(self, "features", None) is None and records.X.shape[1]:
                 self.n_features_in_ = int(records.X.shape[1])
             begun = replace(begun, intake=begun.intake.after(records))
-            begun.run.about = self._about(begun, records)
+            begun.run.steps.about = self._about(begun, records)
             self.__dict__.update(begun.attributes, quarantined_=0, _begun=begun)
         self.quarantined_ += int((~records.usable).sum())
         before = few_admitted(begun.run.admissions)
@@ -188,19 +224,9 @@ class StreamEstimator(BaseEstimator):
 
     def _about(self, begun: Begun, records: Records) -> About:
         """What the cards of the stream say about its settings."""
-        intake, trainer = begun.intake, begun.run.trainer(0)
         names = getattr(self, "feature_names_in_", None)
-        return About(
-            plan=begun.run.plan,
-            task=trainer.task,
-            learner=trainer.learner,
-            classes=getattr(intake, "classes", getattr(intake, "categories", None)),
-            target=getattr(intake, "target", None),
-            features=described_map(getattr(intake, "features", None)),
-            dtype=str(records.X.dtype),
-            columns=None if names is None else tuple(names),
-            spelling=intake.spelling,
-        )
+        columns, dtype = None if names is None else tuple(names), str(records.X.dtype)
+        return replace(begun.run.settings, columns=columns, dtype=dtype).about
 
     def _hand_over(self, run: Any, records: Records, *stream: Any) -> None:
         """Add records to the stream."""
@@ -260,7 +286,7 @@ class StreamEstimator(BaseEstimator):
         if begun is None:
             return "call fit with records first"
         run: MemoryRun = begun.run
-        missing = run.plan.first - run.count(run.progress.streams[0])
+        missing = run.plan.first - run.steps.count(run.progress.streams[0])
         return f"{missing:,} more records have to arrive before the first release; call partial_fit"
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -12,6 +12,7 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.estimators.linear import Goal, LinearEstimator, LinearStream
 from tidegate.learn.labels import as_labels
 from tidegate.learn.loss import loss_of
+from tidegate.learn.predicted import Classes
 from tidegate.release import Model
 
 
@@ -20,6 +21,10 @@ class Classifier(ClassifierMixin, LinearEstimator):
     """A linear classifier whose models are all private; subclasses choose when to fit.
 
     A record with an unknown label cannot be used, like one that is not finite.
+
+    Args:
+        classes: All labels that can occur; public.
+        loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
     """
 
     classes: Any
@@ -28,8 +33,8 @@ class Classifier(ClassifierMixin, LinearEstimator):
 
     def _goal(self) -> Goal:
         classes = as_classes("classes", self.classes)
-        loss, truth = loss_of(self.loss, classes.size), {"classes": classes.tolist()}
-        return Goal(loss, truth, {"classes_": classes})
+        loss = loss_of(self.loss, classes.size)
+        return Goal(loss, Classes(classes.tolist()), {"classes_": classes})
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """The margins of each record, shape (n, K), or (n,) for two classes.

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from tidegate.checks import fraction
 from tidegate.estimators.classifier import StreamClassifier
+from tidegate.estimators.documented import documented
 from tidegate.estimators.linear import LinearStream
 from tidegate.estimators.regressor import StreamRegressor
 from tidegate.schedule import Fading, Schedule
@@ -12,7 +13,19 @@ from tidegate.schedule import Fading, Schedule
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FadingStream(LinearStream):
-    """The parameters of models that forget."""
+    """The parameters of models that forget.
+
+    Args:
+        step: Records between two releases.
+        regularization: Lambda, the pull of each model towards the origin.
+        forget: The fraction of its weight that a step loses when the next one arrives, as a
+            Fraction, a float or a text such as "3/10".
+        memory: How many of the newest steps a fit reads; by default the fewest after which a
+            weight would be at most 1/10.
+        first: How many steps are complete when the first model is released.
+        linger: The fraction of what earlier models know that is left after a step; by default the
+            square of 1 - forget.
+    """
 
     step: int
     forget: Fraction | float | str = Fraction(3, 10)
@@ -32,50 +45,13 @@ class FadingStream(LinearStream):
         )
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class FadingClassifier(FadingStream, StreamClassifier):
     """Releases a private model at every step, in which old records count less and less.
 
     It is for streams that drift. Each model goes on from the one before. Records are deleted after
     `memory` steps; with a memory of 1, none is kept past its own step.
-
-    Args:
-        budget: The bound on the privacy loss of any one record, over all time; of any one person if
-            contributions is set.
-        step: Records between two releases.
-        classes: All labels there can be; public.
-        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do. It may be left out if `features` is
-            `tidegate.features.Columns`.
-        regularization: Lambda, the pull of each model towards the origin.
-        loss: "logistic", "softmax", "huber", or "auto" for the first or second by the classes.
-        forget: The fraction of its weight that a step loses when the next one arrives, as a
-            Fraction, a float or a text such as "3/10".
-        memory: How many of the newest steps a fit reads; by default the fewest after which a
-            weight would be at most 1/10.
-        first: How many steps are complete when the first model is released.
-        linger: The fraction of what earlier models know that is left after a step; by default the
-            square of 1 - forget.
-        learner: How a fit is made private; by default OutputPerturbation for a pure budget and
-            GradientPerturbation otherwise.
-        features: A feature map that every record goes through first.
-        survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
-            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: With `contributions`, protect what a person does within any `period` consecutive
-            steps; by default for life.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
-
-    Attributes:
-        releases_: All releases so far, the newest last.
-        ledger_: What each record has paid.
-        certificate_: The plan's worst-case charge before normalisation.
-        quarantined_: How many records could not be used: for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import ApproxDP
@@ -90,51 +66,13 @@ class FadingClassifier(FadingStream, StreamClassifier):
     """
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class FadingRegressor(FadingStream, StreamRegressor):
     """Releases a private regression at every step, in which old records count less and less.
 
     It is for streams that drift. Each model goes on from the one before. Records are deleted after
     `memory` steps; with a memory of 1, none is kept past its own step.
-
-    Args:
-        budget: The bound on the privacy loss of any one record, over all time; of any one person if
-            contributions is set.
-        step: Records between two releases.
-        target: The public range (low, high) of the number to predict; a number outside it counts as
-            the nearer end.
-        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do. It may be left out if `features` is
-            `tidegate.features.Columns`.
-        regularization: Lambda, the pull of each model towards the origin.
-        loss: "squared", "huber" or "auto": squared for a budget with a delta, else huber.
-        forget: The fraction of its weight that a step loses when the next one arrives, as a
-            Fraction, a float or a text such as "3/10".
-        memory: How many of the newest steps a fit reads; by default the fewest after which a
-            weight would be at most 1/10.
-        first: How many steps are complete when the first model is released.
-        linger: The fraction of what earlier models know that is left after a step; by default the
-            square of 1 - forget.
-        learner: How a fit is made private; by default OutputPerturbation for a pure budget and
-            GradientPerturbation otherwise.
-        features: A feature map that every record goes through first.
-        survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
-            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: With `contributions`, protect what a person does within any `period` consecutive
-            steps; by default for life.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: Makes the noise repeatable, and so NOT PRIVATE: for studies and tests.
-
-    Attributes:
-        releases_: All releases so far, the newest last.
-        ledger_: What each record has paid.
-        certificate_: The plan's worst-case charge before normalisation.
-        quarantined_: How many records could not be used: for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import ApproxDP

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tidegate.estimators.classifier import StreamClassifier
+from tidegate.estimators.documented import documented
 from tidegate.estimators.linear import LinearStream
 from tidegate.estimators.regressor import StreamRegressor
 from tidegate.schedule import Growing, Schedule
@@ -11,7 +12,15 @@ from tidegate.schedule import Growing, Schedule
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GrowingStream(LinearStream):
-    """The parameters of models that are fitted again whenever the records have grown."""
+    """The parameters of models that are fitted again whenever the records have grown.
+
+    Args:
+        block: Records before the first release, a multiple of `step`.
+        step: Records in a step; releases come after whole steps.
+        regularization: Lambda, the weight of the squared norm of the model; none by default.
+        growth: By what fraction the records grow from one release to the next, as a Fraction.
+        learner: How a fit is made private; it must be GradientPerturbation, the default.
+    """
 
     block: int
     step: int
@@ -23,44 +32,13 @@ class GrowingStream(LinearStream):
         return Growing(block=self.block, step=self.step, growth=self.growth)
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class GrowingClassifier(GrowingStream, StreamClassifier):
     """Releases a private model of all records whenever their number has grown by `growth`.
 
     Each fit starts at the model before it and reads all records; the newest count most. Use it for
     streams that do not drift.
-
-    Args:
-        budget: The bound on the privacy loss of any one record, over all time; of any one person if
-            contributions is set.
-        block: Records before the first release, a multiple of `step`.
-        step: Records in a step; releases come after whole steps.
-        classes: All labels that can occur; public.
-        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do. It may be left out if `features` is
-            `tidegate.features.Columns`.
-        regularization: Lambda, the weight of the squared norm of the model; none by default.
-        loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
-        growth: By what fraction the records grow from one release to the next, as a Fraction.
-        learner: How a fit is made private; it must be GradientPerturbation, the default.
-        features: A feature map that is applied to every record first.
-        survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
-            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: With `contributions`, protect what a person does within any `period` consecutive
-            steps; by default for life.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
-
-    Attributes:
-        releases_: All releases so far, the newest last.
-        ledger_: What each record has paid.
-        certificate_: The most that any record can ever pay before shares are divided by it.
-        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import ApproxDP
@@ -76,45 +54,13 @@ class GrowingClassifier(GrowingStream, StreamClassifier):
     """
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class GrowingRegressor(GrowingStream, StreamRegressor):
     """Releases a private regression of all records whenever their number has grown by `growth`.
 
     Each fit starts at the model before it and reads all records; the newest count most. Use it for
     streams that do not drift.
-
-    Args:
-        budget: The bound on the privacy loss of any one record, over all time; of any one person if
-            contributions is set.
-        block: Records before the first release, a multiple of `step`.
-        step: Records in a step; releases come after whole steps.
-        target: The public range (low, high) of the number to predict; a number outside it counts as
-            the nearer end.
-        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do. It may be left out if `features` is
-            `tidegate.features.Columns`.
-        regularization: Lambda, the weight of the squared norm of the model; none by default.
-        loss: "squared", "huber" or "auto": squared for a budget with a delta, else huber.
-        growth: By what fraction the records grow from one release to the next, as a Fraction.
-        learner: How a fit is made private; it must be GradientPerturbation, the default.
-        features: A feature map that is applied to every record first.
-        survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
-            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: With `contributions`, protect what a person does within any `period` consecutive
-            steps; by default for life.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
-
-    Attributes:
-        releases_: All releases so far, the newest last.
-        ledger_: What each record has paid.
-        certificate_: The most that any record can ever pay before shares are divided by it.
-        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import ApproxDP

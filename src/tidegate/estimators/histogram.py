@@ -7,14 +7,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tidegate.checks import refuse
-from tidegate.estimators.base_estimator import Begun
+from tidegate.estimators.base_estimator import Begun, Learning
 from tidegate.estimators.classifier import as_classes
+from tidegate.estimators.documented import documented
 from tidegate.estimators.summary import Summary
 from tidegate.learn.intake import CategoryIntake
 from tidegate.learn.learner import Pull
 from tidegate.learn.mean import HistogramPerturbation
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateHistogram(Summary):
     """Releases the fraction of records in each category, at every step.
@@ -23,27 +25,10 @@ class PrivateHistogram(Summary):
     only.
 
     Args:
-        budget: The bound on the privacy loss of any one record, over all time; of any one person if
-            contributions is set.
-        schedule: Which records a release reads, and when.
         categories: All values that a record can have; public.
-        regularization: Lambda, the weight of the squared distance to the prior histogram.
-        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: With `contributions`, protect what a person does within any `period` consecutive
-            steps; by default for life.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
-        releases_: All releases so far, the newest last.
-        histogram_: The newest of them, in the order of `categories`.
-        ledger_: What each record has paid.
-        certificate_: The most that any record can ever pay before shares are divided by it.
-        quarantined_: How many records could not be used; for the operator only.
+        histogram_: The newest release, in the order of `categories`.
 
     >>> from tidegate import PureDP
     >>> from tidegate.schedule import Continual
@@ -79,8 +64,11 @@ class PrivateHistogram(Summary):
     def _new(self) -> Begun:
         categories = as_classes("categories", self.categories)
         task = Pull(norm=1.0, regularization=self.regularization)
-        trainer = self._trainer(task, HistogramPerturbation(categories.size))
-        return self._begin(self.schedule, trainer, CategoryIntake(categories.tolist()))
+        learner, intake = (
+            HistogramPerturbation(categories.size),
+            CategoryIntake(categories.tolist()),
+        )
+        return self._begin(self.schedule, Learning(task, learner, intake))
 
     def _check_columns(self, X: Any, *, reset: bool) -> None:
         """Do nothing: the records have no columns."""

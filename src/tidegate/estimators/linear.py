@@ -7,14 +7,14 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
 from tidegate.checks import fraction, refuse
-from tidegate.estimators.base_estimator import Begun, StreamEstimator
+from tidegate.estimators.base_estimator import Begun, Learning, StreamEstimator
 from tidegate.features.columns import Columns
 from tidegate.features.composed import plain_copy
 from tidegate.features.feature_map import FeatureMap
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
 from tidegate.learn.loss import Loss
-from tidegate.learn.trainer import Trainer
+from tidegate.learn.predicted import Predicted
 from tidegate.plan import default_survey
 from tidegate.privacy import Budget
 from tidegate.schedule import Schedule
@@ -25,12 +25,12 @@ class Goal(NamedTuple):
 
     Attributes:
         loss: The loss of one record.
-        truth: The argument of `Intake` that says how labels or targets are read.
+        predicted: What is predicted.
         attributes: The fitted attributes that show it.
     """
 
     loss: Loss
-    truth: Mapping[str, Any]
+    predicted: Predicted
     attributes: Mapping[str, Any]
 
 
@@ -41,6 +41,19 @@ class LinearEstimator(StreamEstimator):
     All settings are parameters, because reading them off the records would leak. A record that
     cannot be used keeps its slot and counts as nothing; `quarantined_` counts such records, for the
     operator only.
+
+    Args:
+        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
+            a generous bound will do. It may be left out if `features` is
+            `tidegate.features.Columns`.
+        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
+            one; by default the learner chooses it from public numbers or needs none.
+        learner: How a fit is made private; by default OutputPerturbation for a pure budget,
+            GradientPerturbation for a Gaussian one.
+        features: A feature map that is applied to every record first.
+        survey: The share of the budget for a private survey of each step, by which features are
+            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
+            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
     """
 
     budget: Budget
@@ -61,17 +74,19 @@ class LinearEstimator(StreamEstimator):
 
     def _begin_with(self, schedule: Schedule) -> Begun:
         """Make a new stream; refuse bad parameters before any record is read."""
-        trainer, intake, attributes = self._parts()
-        return self._begin(schedule, trainer, intake, self._survey(), **attributes)
+        learning, attributes = self._parts()
+        return self._begin(schedule, learning, self._survey(), **attributes)
 
-    def _parts(self) -> tuple[Trainer[Task], Intake, Mapping[str, Any]]:
-        """The trainer, the intake and the attributes of a new stream."""
+    def _parts(self) -> tuple[Learning, Mapping[str, Any]]:
+        """What a new stream learns, and the attributes that show it."""
         goal, learner = self._goal(), self._learner()
         task = Task(loss=goal.loss, norm=self._norm(), regularization=self.regularization)
         if self.features is not None and not hasattr(self.features, "transform"):
             raise refuse("features", "None or an object with a transform method", self.features)
-        intake = Intake(norm=task.norm, features=plain_copy(self.features), **goal.truth)
-        return self._trainer(task, learner), intake, goal.attributes
+        intake = Intake(
+            norm=task.norm, features=plain_copy(self.features), predicted=goal.predicted
+        )
+        return Learning(task, learner, intake), goal.attributes
 
     def _norm(self) -> float:
         """The largest norm of a record: as given, or as it follows from columns with kinds."""
@@ -131,7 +146,12 @@ class LinearEstimator(StreamEstimator):
 
 
 class LinearStream(LinearEstimator):
-    """A linear model of one stream; subclasses choose the schedule."""
+    """A linear model of one stream; subclasses choose the schedule.
+
+    Attributes:
+        ledger_: What each record has paid.
+        certificate_: The plan's worst-case charge before shares are divided by it.
+    """
 
     @abstractmethod
     def _schedule(self) -> Schedule:

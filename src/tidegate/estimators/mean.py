@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.estimators.base_estimator import Begun
+from tidegate.estimators.base_estimator import Begun, Learning
+from tidegate.estimators.documented import documented
 from tidegate.estimators.summary import Summary
 from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Pull
 from tidegate.learn.mean import MeanPerturbation
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateMean(Summary):
     """Releases the mean of the records that a schedule reads, at every step.
@@ -21,27 +23,10 @@ class PrivateMean(Summary):
     operator only.
 
     Args:
-        budget: The bound on the privacy loss of any one record, over all time; of any one person if
-            contributions is set.
-        schedule: Which records a release reads, and when.
         norm: The largest norm of a record; longer records are clipped to it. Public.
-        regularization: Lambda, the weight of the squared distance to the prior mean.
-        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: With `contributions`, protect what a person does within any `period` consecutive
-            steps; by default for life.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
 
     Attributes:
-        releases_: All releases so far, the newest last.
-        mean_: The newest of them.
-        ledger_: What each record has paid.
-        certificate_: The most that any record can ever pay before shares are divided by it.
-        quarantined_: How many records could not be used; for the operator only.
+        mean_: The newest release.
 
     >>> from tidegate import ApproxDP
     >>> from tidegate.schedule import SlidingWindow
@@ -61,8 +46,8 @@ class PrivateMean(Summary):
 
     def _new(self) -> Begun:
         task = Pull(norm=self.norm, regularization=self.regularization)
-        trainer = self._trainer(task, MeanPerturbation())
-        return self._begin(self.schedule, trainer, Intake(norm=task.norm))
+        learning = Learning(task, MeanPerturbation(), Intake(norm=task.norm))
+        return self._begin(self.schedule, learning)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,6 +6,7 @@ from typing import Any, Self
 from tidegate.checks import whole
 from tidegate.compute import Engine
 from tidegate.estimators.classifier import Classifier
+from tidegate.estimators.documented import documented
 from tidegate.estimators.linear import LinearEstimator
 from tidegate.estimators.regressor import Regressor
 from tidegate.learn.labels import as_labels
@@ -14,7 +15,12 @@ from tidegate.schedule import Independent
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SingleFit(LinearEstimator):
-    """A model that is fitted once."""
+    """A model that is fitted once.
+
+    Attributes:
+        ledger_: What each record has paid.
+        certificate_: The plan's worst-case charge before shares are divided by it.
+    """
 
     compute: Engine | None = None
 
@@ -33,41 +39,10 @@ class SingleFit(LinearEstimator):
         return self._take(self._begin_with(Independent(step=count)), X, y, persons=persons)
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(SingleFit, Classifier):
     """Makes one private model of all records given to `fit`, with the whole budget.
-
-    Args:
-        budget: The bound on the privacy loss of any one record, over all time; of any one person if
-            contributions is set.
-        classes: All labels that can occur; public.
-        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do. It may be left out if `features` is
-            `tidegate.features.Columns`.
-        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
-            one; by default the learner chooses it from public numbers or needs none.
-        loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
-        learner: How a fit is made private; by default OutputPerturbation for a pure budget,
-            GradientPerturbation for a Gaussian one.
-        features: A feature map that is applied to every record first.
-        survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
-            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
-        compute: Where fits are computed, such as a Dask cluster; by default in memory.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: With `contributions`, protect what a person does within any `period` consecutive
-            steps; by default for life.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
-
-    Attributes:
-        releases_: The one release.
-        ledger_: What each record has paid.
-        certificate_: The most that any record can ever pay before shares are divided by it.
-        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import PureDP
@@ -82,42 +57,10 @@ class PrivateClassifier(SingleFit, Classifier):
     """
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateRegressor(SingleFit, Regressor):
     """Makes one private regression of all records given to `fit`, with the whole budget.
-
-    Args:
-        budget: The bound on the privacy loss of any one record, over all time; of any one person if
-            contributions is set.
-        target: The public range (low, high) of the number to predict; a number outside it counts as
-            the nearer end.
-        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do. It may be left out if `features` is
-            `tidegate.features.Columns`.
-        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
-            one; by default the learner chooses it from public numbers or needs none.
-        loss: "squared", "huber" or "auto": squared for a budget with a delta, else huber.
-        learner: How a fit is made private; by default OutputPerturbation for a pure budget,
-            GradientPerturbation for a Gaussian one.
-        features: A feature map that is applied to every record first.
-        survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
-            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
-        compute: Where fits are computed, such as a Dask cluster; by default in memory.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: With `contributions`, protect what a person does within any `period` consecutive
-            steps; by default for life.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
-
-    Attributes:
-        releases_: The one release.
-        ledger_: What each record has paid.
-        certificate_: The most that any record can ever pay before shares are divided by it.
-        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import ApproxDP

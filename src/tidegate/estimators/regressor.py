@@ -19,6 +19,11 @@ class Regressor(RegressorMixin, LinearEstimator):
 
     A target outside its range is clipped into it. A record whose target is not a finite number
     cannot be used.
+
+    Args:
+        target: The public range (low, high) of the number to predict; a number outside it counts as
+            the nearer end.
+        loss: "squared", "huber" or "auto": squared for a budget with a delta, else huber.
     """
 
     target: Any
@@ -28,7 +33,7 @@ class Regressor(RegressorMixin, LinearEstimator):
     def _goal(self) -> Goal:
         target = Target.of(self.target)
         loss = target_loss_of(self.loss, self._budget().unit)
-        return Goal(loss, {"target": target}, {"target_": target})
+        return Goal(loss, target, {"target_": target})
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The predicted target of each record, shape (n,), by the newest release.

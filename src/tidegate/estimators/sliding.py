@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tidegate.compute import Engine
 from tidegate.estimators.classifier import StreamClassifier
+from tidegate.estimators.documented import documented
 from tidegate.estimators.linear import LinearStream
 from tidegate.estimators.regressor import StreamRegressor
 from tidegate.privacy import Allocation
@@ -12,7 +13,15 @@ from tidegate.schedule import Schedule, SlidingWindow
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SlidingWindowStream(LinearStream):
-    """The parameters of models of the newest records."""
+    """The parameters of models of the newest records.
+
+    Args:
+        window: Records in the window, two steps or more.
+        step: Records between two releases.
+        sample: If given, a fit reads at most this many records, drawn from its span.
+        refit: Whether to fit the whole window at every step, starting at the release before. A
+            model then remembers more than its window.
+    """
 
     window: int
     step: int
@@ -27,47 +36,10 @@ class SlidingWindowStream(LinearStream):
         )
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class SlidingWindowClassifier(SlidingWindowStream, StreamClassifier):
     """Releases, at every step, a private model of exactly the newest `window` records.
-
-    Args:
-        budget: The bound on the privacy loss of any one record, over all time; of any one person if
-            contributions is set.
-        window: Records in the window, two steps or more.
-        step: Records between two releases.
-        classes: All labels that can occur; public.
-        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do. It may be left out if `features` is
-            `tidegate.features.Columns`.
-        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
-            one; by default the learner chooses it from public numbers or needs none.
-        loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
-        learner: How a fit is made private; by default OutputPerturbation for a pure budget,
-            GradientPerturbation for a Gaussian one.
-        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
-        sample: If given, a fit reads at most this many records, drawn from its span.
-        features: A feature map that is applied to every record first.
-        survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
-            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
-        refit: Whether to fit the whole window at every step, starting at the release before. A
-            model then remembers more than its window.
-        compute: Where fits are computed, such as a Dask cluster; by default in memory.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: With `contributions`, protect what a person does within any `period` consecutive
-            steps; by default for life.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
-
-    Attributes:
-        releases_: All releases so far, the newest last.
-        ledger_: What each record has paid.
-        certificate_: The most that any record can ever pay before shares are divided by it.
-        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import PureDP
@@ -83,48 +55,10 @@ class SlidingWindowClassifier(SlidingWindowStream, StreamClassifier):
     """
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class SlidingWindowRegressor(SlidingWindowStream, StreamRegressor):
     """Releases, at every step, a private regression of exactly the newest `window` records.
-
-    Args:
-        budget: The bound on the privacy loss of any one record, over all time; of any one person if
-            contributions is set.
-        window: Records in the window, two steps or more.
-        step: Records between two releases.
-        target: The public range (low, high) of the number to predict; a number outside it counts as
-            the nearer end.
-        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do. It may be left out if `features` is
-            `tidegate.features.Columns`.
-        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
-            one; by default the learner chooses it from public numbers or needs none.
-        loss: "squared", "huber" or "auto": squared for a budget with a delta, else huber.
-        learner: How a fit is made private; by default OutputPerturbation for a pure budget,
-            GradientPerturbation for a Gaussian one.
-        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
-        sample: If given, a fit reads at most this many records, drawn from its span.
-        features: A feature map that is applied to every record first.
-        survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
-            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
-        refit: Whether to fit the whole window at every step, starting at the release before. A
-            model then remembers more than its window.
-        compute: Where fits are computed, such as a Dask cluster; by default in memory.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: With `contributions`, protect what a person does within any `period` consecutive
-            steps; by default for life.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
-
-    Attributes:
-        releases_: All releases so far, the newest last.
-        ledger_: What each record has paid.
-        certificate_: The most that any record can ever pay before shares are divided by it.
-        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import PureDP

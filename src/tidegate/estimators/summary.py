@@ -11,7 +11,16 @@ from tidegate.schedule import Schedule
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Summary(StreamEstimator):
-    """A mean or a histogram of a stream; subclasses define how the stream begins."""
+    """A mean or a histogram of a stream; subclasses define how the stream begins.
+
+    Args:
+        schedule: Which records a release reads, and when.
+        regularization: Lambda, the weight of the squared distance to the prior release.
+
+    Attributes:
+        ledger_: What each record has paid.
+        certificate_: The plan's worst-case charge before shares are divided by it.
+    """
 
     budget: Budget
     schedule: Schedule

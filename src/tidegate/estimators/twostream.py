@@ -9,11 +9,11 @@ from tidegate.checks import refuse
 from tidegate.compute import Engine
 from tidegate.estimators.base_estimator import Begun
 from tidegate.estimators.classifier import Classifier
+from tidegate.estimators.documented import documented
 from tidegate.estimators.linear import LinearEstimator
 from tidegate.estimators.regressor import Regressor
 from tidegate.learn.labels import as_labels
 from tidegate.learn.records import Records
-from tidegate.memory_run import MemoryRun
 from tidegate.plan import TwoLedgers, TwoStreamPlan
 from tidegate.privacy import Allocation
 from tidegate.schedule import Cumulative, SlidingWindow, Stream, TwoStream
@@ -23,7 +23,18 @@ STREAMS = get_args(Stream)
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TwoStreams(LinearEstimator):
-    """The parameters of models of two streams."""
+    """The parameters of models of two streams.
+
+    Args:
+        budget: The bound on the privacy loss of any one record of either stream, over all time; of
+            any one person in both streams together if contributions is set.
+        source: The schedule of the source: `Cumulative` or `SlidingWindow`.
+        step: Target records between two releases.
+        period: Not offered for two streams.
+
+    Attributes:
+        ledgers_: What each record of each stream has paid.
+    """
 
     source: Cumulative | SlidingWindow
     step: int
@@ -61,61 +72,24 @@ class TwoStreams(LinearEstimator):
             run.take(records.take(rows), stream)
 
     def _begin_both(self) -> Begun:
-        trainer, intake, attributes = self._parts()
+        learning, attributes = self._parts()
         if self.period is not None:
             raise refuse(
                 "period", "None for two streams, which protect persons for life", self.period
             )
-        plan = TwoStreamPlan(
-            schedule=TwoStream(source=copy(self.source), step=self.step),
-            budget=self._budget(),
-            allocation=self._allocation(),
-            survey=self._survey(),
-            person=self._person(),
-        )
-        run = MemoryRun(plan, trainer, self._engine())
-        return self._begun_with(run, intake, {"ledgers_": run.ledgers, **attributes})
+        schedule = TwoStream(source=copy(self.source), step=self.step)
+        plan = TwoStreamPlan(schedule=schedule, survey=self._survey(), **self._shares())
+        run = self._run(plan, learning)
+        return self._begun_with(run, {"ledgers_": run.steps.ledgers, **attributes})
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class TwoStreamClassifier(TwoStreams, Classifier):
     """Private dynamic transfer learning: models of a source stream, refined on a target stream.
 
     Each record is in one stream and pays in that stream only. `predict` uses the newest release; it
     is a source model only until the next target step is complete.
-
-    Args:
-        budget: The bound on the privacy loss of any one record of either stream, over all time; of
-            any one person in both streams together if contributions is set.
-        source: The schedule of the source: `Cumulative` or `SlidingWindow`.
-        step: Target records between two releases.
-        classes: All labels that can occur; public.
-        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do. It may be left out if `features` is
-            `tidegate.features.Columns`.
-        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
-            one; by default the learner chooses it from public numbers or needs none.
-        loss: "logistic", "softmax", "huber" or "auto": logistic for two classes, else softmax.
-        learner: How a fit is made private; by default OutputPerturbation for a pure budget,
-            GradientPerturbation for a Gaussian one.
-        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
-        features: A feature map that is applied to every record first.
-        survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
-            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
-        compute: Where fits are computed, such as a Dask cluster; by default in memory.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: Not offered for two streams.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
-
-    Attributes:
-        releases_: All releases so far, the newest last.
-        ledgers_: What each record of each stream has paid.
-        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import PureDP
@@ -156,46 +130,13 @@ class TwoStreamClassifier(TwoStreams, Classifier):
         return self._take_part(X, y, stream, persons)
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class TwoStreamRegressor(TwoStreams, Regressor):
     """Private dynamic transfer learning: models of a source stream, refined on a target stream.
 
     Each record is in one stream and pays in that stream only. `predict` uses the newest release; it
     is a source model only until the next target step is complete.
-
-    Args:
-        budget: The bound on the privacy loss of any one record of either stream, over all time; of
-            any one person in both streams together if contributions is set.
-        source: The schedule of the source: `Cumulative` or `SlidingWindow`.
-        step: Target records between two releases.
-        target: The public range (low, high) of the number to predict; a number outside it counts as
-            the nearer end.
-        norm: The largest norm of a record; longer records are clipped to it. Public. With a survey
-            a generous bound will do. It may be left out if `features` is
-            `tidegate.features.Columns`.
-        regularization: Lambda, the weight of the squared distance to the prior, or to 0 without
-            one; by default the learner chooses it from public numbers or needs none.
-        loss: "squared", "huber" or "auto": squared for a budget with a delta, else huber.
-        learner: How a fit is made private; by default OutputPerturbation for a pure budget,
-            GradientPerturbation for a Gaussian one.
-        allocation: How the budget is divided among levels: "paper", "tapered" or an Allocation.
-        features: A feature map that is applied to every record first.
-        survey: The share of the budget for a private survey of each step, by which features are
-            centred and scaled and a constant is added; by default 1/20 for a budget with a delta,
-            else 0: no survey, so add `tidegate.features.AppendIntercept()` to `features`.
-        compute: Where fits are computed, such as a Dask cluster; by default in memory.
-        contributions: Protects persons instead of records: the budget is then about any one
-            person, whose records together may cost this many times what one record may cost. By
-            default records are protected.
-        period: Not offered for two streams.
-        typical: With `contributions`, how many records of a fit a person is expected to have. It
-            sizes descents, means and histograms, and enters no guarantee.
-        not_private_seed: A seed makes the noise repeatable, so NOT PRIVATE: for studies and tests.
-
-    Attributes:
-        releases_: All releases so far, the newest last.
-        ledgers_: What each record of each stream has paid.
-        quarantined_: How many records could not be used; for the operator only.
 
     >>> import numpy as np
     >>> from tidegate import ApproxDP

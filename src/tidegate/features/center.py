@@ -113,8 +113,7 @@ class CenterScale(OneToOneFeatureMixin, RecordMap):
     def onnx(self, graph: Graph, rows: str) -> str:
         """See `InOnnx`."""
         center, scale, mix = self._numbers()
-        moved = graph.add(f"Sub({rows}, {graph.constant(center)})")
-        scaled = graph.add(f"Mul({moved}, {graph.constant(scale)})")
+        scaled = graph.op("Mul", graph.op("Sub", rows, center), scale)
         if mix.size:
             scaled = mixed_in_onnx(graph, scaled, mix)
         clipped = NormClip(norm=1.0).onnx(graph, scaled)

@@ -9,11 +9,14 @@ from sklearn.base import OneToOneFeatureMixin
 
 from tidegate.checks import between, positive, whole
 from tidegate.features.feature_map import Graph, RecordMap, register
-from tidegate.features.rows import Rows, as_rows, chunks, owners_of, row_norms, with_entries
+from tidegate.features.rows import Rows, as_rows, entries_of, row_norms, with_entries
 from tidegate.kinds import parameter
 
 SELECT_BELOW = 0.25
 """Below this share of rows, it is faster to select those to be scaled than to scale all."""
+
+LEAST_NORM, MOST_NORM, MOST_COLUMNS = 2**-64, 2**64, 2**31
+"""For which norms and widths the constants are proved."""
 
 
 def clip_rows(X: Any, norm: float) -> Rows:
@@ -43,23 +46,26 @@ def clipped_and_finite(X: Any, norm: float) -> tuple[Rows, NDArray[np.bool_]]:
            [nan, nan]]), array([ True, False]))
     """
     rows = as_rows(X)
-    outside, powers, factors = _judged(rows, norm)
-    return _scaled(rows, outside, powers, factors), ~np.isnan(factors)
+    copy = with_entries(rows, entries_of(rows).copy())
+    return copy, clip_in_place(copy, norm)
 
 
 @np.errstate(all="ignore")
-def clip_in_place(rows: Rows, norm: float) -> None:
-    """Clip float rows as `clip_rows` does, bit for bit, in their own memory; there may be none.
+def clip_in_place(rows: Rows, norm: float) -> NDArray[np.bool_]:
+    """Clip float rows as `clip_rows` does, in their own memory; return which are finite.
+
+    There may be none.
 
     >>> rows = np.array([[3.0, 4.0], [0.3, 0.4]])
     >>> clip_in_place(rows, norm=1.0)
+    array([ True,  True])
     >>> rows.round(12)
     array([[0.6, 0.8],
            [0.3, 0.4]])
     """
     outside, powers, factors = _judged(rows, norm)
     if not outside.any():
-        return
+        return ~outside
     if not isinstance(rows, np.ndarray):
         counts = np.diff(rows.indptr)
         few = np.repeat(outside, counts)
@@ -69,6 +75,7 @@ def clip_in_place(rows: Rows, norm: float) -> None:
         rows[outside] = rows[outside] * powers[outside, None] * factors[outside, None]
     else:  # the others times 1, exactly
         np.multiply(rows, np.where(outside, factors, 1)[:, None], out=rows, casting="same_kind")
+    return ~np.isnan(factors)
 
 
 @register
@@ -95,13 +102,11 @@ class NormClip(OneToOneFeatureMixin, RecordMap):
     def onnx(self, graph: Graph, rows: str) -> str:
         """See `InOnnx`; a row is divided by its peak first, so that no square overflows."""
         one = graph.constant(1.0)
-        highest = graph.reduced("ReduceMax", graph.add(f"Abs({rows})"))
-        peak = graph.add(f"Max({highest}, {one})")
-        small = graph.add(f"Div({rows}, {peak})")
-        length = graph.reduced("ReduceL2", small)
-        within = graph.add(f"Div({graph.constant(self.norm)}, {peak})")
-        factor = graph.add(f"Min({graph.add(f'Div({within}, {length})')}, {one})")
-        return graph.add(f"Mul({rows}, {factor})")
+        highest = graph.reduced("ReduceMax", graph.op("Abs", rows))
+        peak = graph.op("Max", highest, one)
+        length = graph.reduced("ReduceL2", graph.op("Div", rows, peak))
+        within = graph.op("Div", self.norm, peak)
+        return graph.op("Mul", rows, graph.op("Min", graph.op("Div", within, length), one))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -113,39 +118,12 @@ def _judged(
     rows: Rows, norm: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
     """Which rows to scale, and each row's power and factor; a NaN factor if it is not finite."""
-    norm = between("norm", norm, 2**-64, 2**64)
-    margin = _margin(rows.shape[1], rows.dtype)
+    columns = rows.shape[1]
+    if type(norm) is bool or not LEAST_NORM < norm < MOST_NORM or not 1 <= columns <= MOST_COLUMNS:
+        between("norm", norm, LEAST_NORM, MOST_NORM)
+        whole("the number of columns", columns, most=MOST_COLUMNS)
+    # Bounds the rounding errors of a norm and of a scaling, relative to the norm.
+    margin = (2 * columns + 16) * 2.0**-53 + float(np.finfo(rows.dtype).eps)
     norms, powers = row_norms(rows)
     outside = ~(norms <= norm * (1 - margin) * powers)
     return outside, powers, norm * (1 - 2 * margin) / norms
-
-
-def _margin(columns: int, dtype: np.dtype[Any]) -> float:
-    """Bound on the rounding errors of a norm and of a scaling, relative to the norm."""
-    whole("the number of columns", columns, most=2**31)
-    return (2 * columns + 16) * 2.0**-53 + float(np.finfo(dtype).eps)
-
-
-def _scaled(
-    rows: Rows,
-    chosen: NDArray[np.bool_],
-    powers: NDArray[np.float64],
-    factors: NDArray[np.float64],
-) -> Rows:
-    """A copy in which each chosen row is multiplied by its power, then by its factor."""
-    if not isinstance(rows, np.ndarray):
-        owners = owners_of(rows)
-        scaled = rows.data * powers[owners] * factors[owners]
-        return with_entries(rows, np.where(chosen[owners], scaled, rows.data).astype(rows.dtype))
-    copy = np.empty(rows.shape, rows.dtype)
-    for part in chunks(rows):
-        few = chosen[part]
-        if few.any():  # the others times 1, exactly: cheaper than selecting rows
-            scaled = rows[part].astype(np.float64)
-            if (powers[part] != 1).any():
-                scaled *= np.where(few, powers[part], 1)[:, None]
-            scaled *= np.where(few, factors[part], 1)[:, None]
-            copy[part] = scaled
-        else:
-            copy[part] = rows[part]
-    return copy

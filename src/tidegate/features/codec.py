@@ -9,8 +9,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from tidegate.checks import refuse
 from tidegate.features.columns import Columns
+from tidegate.features.composed import family
 from tidegate.features.feature_map import MAPS, FeatureMap
-from tidegate.features.stateless import family
 
 Step = Mapping[str, Any]
 """A map on a card: its class name as "kind", and its parameters."""

@@ -1,14 +1,15 @@
-"""Feature maps composed of scikit-learn's parts, none of which learns from a record."""
+"""Feature maps composed of scikit-learn's parts, and which parts learn nothing from a record."""
 
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
@@ -22,32 +23,13 @@ from sklearn.preprocessing import (
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.feature_map import MAPS, FeatureMap, RecordMap
-from tidegate.features.made_up import made_up
-from tidegate.features.numbers import as_numbers
-from tidegate.features.one_record import (
-    Alone,
-    Elementwise,
-    Entries,
-    Numbers,
-    OneByOne,
-    RowByRow,
-    Texts,
-)
+from tidegate.features.one_record import NeverFitted, OneByOne
 from tidegate.features.rows import Rows
-from tidegate.features.stateless import COMPOSITES, check_stateless, family, inside
-
-LEAVES: dict[type, type[OneByOne]] = {
-    Binarizer: Numbers,  # it compares, and
-    PolynomialFeatures: Numbers,  # this multiplies, which rounds alike in every batch
-    Normalizer: RowByRow,
-    MissingIndicator: Entries,
-    OneHotEncoder: Entries,
-    OrdinalEncoder: Entries,
-    SimpleImputer: Entries,
-}
-"""How a transformer is applied; any other is called with one record at a time."""
 
 TEXTS = (FeatureHasher, HashingVectorizer)
+
+TABLES = (ColumnTransformer, OneHotEncoder, OrdinalEncoder)
+"""What is for tables, as `Columns` is, which reads a gap or an odd value of any column."""
 
 NARROW = 256
 """Up to so many features are stored as dense rows, which a survey can centre."""
@@ -59,17 +41,15 @@ def record_map(features: Any) -> FeatureMap | None:
     Maps of `tidegate.features` and the user's own are returned as they are. A transformer of
     scikit-learn becomes a `ComposedMap`; if it learns from records, it is refused.
 
-    >>> from sklearn.preprocessing import OneHotEncoder
-    >>> encoder = OneHotEncoder(categories=[["AA", "UA"]], handle_unknown="ignore")
-    >>> record_map(encoder).transform([["UA"], ["AA"], ["XX"]])
-    array([[0., 1.],
-           [1., 0.],
-           [0., 0.]])
+    >>> from sklearn.preprocessing import Normalizer
+    >>> record_map(Normalizer()).transform([[3.0, 4.0], ["x", 1.0]])
+    array([[0.6, 0.8],
+           [nan, nan]])
     """
     if features is None or isinstance(features, ComposedMap):
         return features
     check_stateless(features)
-    if all(family(part) is None for part in _leaves(features)):
+    if all(family(part) is None for part in _steps(features)):
         whole: FeatureMap = features
         return whole
     return ComposedMap(features)
@@ -78,8 +58,9 @@ def record_map(features: Any) -> FeatureMap | None:
 def plain_copy(features: Any) -> Any:
     """A copy of a feature map that returns arrays, whatever `set_output` said."""
     copy = deepcopy(features)
-    for part in filter(_own, _leaves(copy)):
-        _arrays(part)
+    for part in _parts(copy):
+        if hasattr(part, "set_output") and not isinstance(part, COMPOSITES):
+            part.set_output(transform="default")
     return copy
 
 
@@ -87,10 +68,10 @@ class ComposedMap:
     """Maps records as a transformer of scikit-learn does, each record by itself.
 
     The transformer is copied and fitted on a made-up record with the columns of the first batch,
-    never on records. See `tidegate.features.one_record` for how its parts are applied.
+    never on records. Parts of the user's own are not fitted.
 
     Args:
-        given: A `ColumnTransformer`, `FeatureUnion`, `Pipeline` or one transformer.
+        given: A transformer, or a `Pipeline` or `FeatureUnion` of some.
 
     Attributes:
         given: The transformer.
@@ -98,37 +79,30 @@ class ComposedMap:
 
     def __init__(self, given: Any) -> None:
         check_stateless(given)
+        if tables := [part for part in _parts(given) if isinstance(part, TABLES)]:
+            raise InvalidValueError(
+                f"features must be maps of numbers or texts, got {type(tables[0]).__name__}: give "
+                "tidegate.features.Columns instead, which says what each column of a table is"
+            )
         self.given = given
-        self._fitted: Any = None
-        self._made_up: Any = None
 
     def transform(self, X: Any) -> Rows:
         """The features of each record, one row each; what cannot be mapped becomes NaN."""
         batch = self._batch(X)
         with config_context(transform_output="default"), np.errstate(all="ignore"):
-            if self._fitted is None:
-                self._made_up = made_up(batch)
-                self._fitted = _call(rebuilt(self.given).fit, self._made_up)
-            try:
-                rows = self._fitted.transform(batch)
-            except Exception:
-                # Its text may quote a record: say what is wrong with the columns, or nothing.
-                _call(self._fitted.transform, made_up(batch))
-                raise InvalidValueError(
-                    "features cannot map this batch of records: a transformer failed on a value; "
-                    "try it on made-up records"
-                ) from None
-        if not issparse(rows):
-            return np.asarray(as_numbers(rows), np.float64)
-        return rows.toarray() if rows.shape[1] <= NARROW else rows
+            if not hasattr(self, "_one_by_one"):
+                self._one_by_one = OneByOne.fitted(_trusting(self.given), batch)
+            rows = self._one_by_one.rows(batch)
+        if isinstance(rows, np.ndarray) or rows.shape[1] > NARROW:
+            return rows
+        return np.asarray(rows.toarray())
 
     def get_feature_names_out(self, input_features: object = None) -> Any:  # noqa: ARG002
         """The names of the features, as scikit-learn names them after the first batch."""
-        fitted = _arrays(deepcopy(self.given)).fit(self._made_up)
-        return fitted.get_feature_names_out()
+        return self._one_by_one.part.get_feature_names_out()
 
     def _batch(self, X: Any) -> Any:
-        """A batch as scikit-learn can select columns of it."""
+        """A batch as scikit-learn takes it."""
         if hasattr(X, "column_names") and hasattr(X, "to_pandas"):
             return X.to_pandas()
         if not isinstance(X, list | tuple) or _takes_texts(self.given):
@@ -142,93 +116,198 @@ class ComposedMap:
         return table
 
 
-def rebuilt(part: Any, *, last: bool = True) -> Any:
-    """A transformer that does the same with each record by itself; not fitted.
+def _trusting(given: Any) -> Any:
+    """A copy of a transformer that returns arrays, and does not fit the user's own parts."""
+    copy = plain_copy(given)
+    parts = {name: part for name, part in copy.get_params().items() if _is_users(part)}
+    outer = [name for name in parts if not any(name.startswith(f"{each}__") for each in parts)]
+    copy.set_params(**{name: NeverFitted(parts[name]) for name in outer})
+    return copy
+
+
+def _is_users(part: Any) -> bool:
+    """Whether this is a transformer of the user's own."""
+    own = isinstance(part, RecordMap) or type(part) in MAPS.values()
+    return hasattr(part, "transform") and family(part) is None and not own
+
+
+def _steps(features: Any) -> Iterator[Any]:
+    """The parts of nested pipelines; a union counts as one."""
+    if isinstance(features, Pipeline):
+        for part in inside(features):
+            yield from _steps(part)
+    else:
+        yield features
+
+
+def _parts(features: Any) -> Iterator[Any]:
+    """A transformer and all within it."""
+    yield features
+    for part in inside(features):
+        yield from _parts(part)
+
+
+def _takes_texts(features: Any) -> bool:
+    """Whether a record is one text, or whatever else is hashed."""
+    first = next(each for each in _parts(features) if not isinstance(each, COMPOSITES))
+    return isinstance(first, TEXTS) or bool(getattr(first, "takes_text", False))
+
+
+COMPOSITES = (ColumnTransformer, FeatureUnion, Pipeline)
+"""What holds other transformers, and learns nothing itself."""
+
+WORDS = ("passthrough", "drop", None)
+"""What scikit-learn allows in place of a transformer."""
+
+
+LISTED = {"min_frequency": None, "max_categories": None}
+"""What encoders must leave out, to know nothing but their listed categories."""
+
+STATELESS: dict[type, dict[str, Any]] = {
+    Binarizer: {},
+    FeatureHasher: {},
+    FrozenEstimator: {},
+    FunctionTransformer: {},
+    HashingVectorizer: {"input": "content"},
+    MissingIndicator: {"features": "all"},
+    Normalizer: {},
+    OneHotEncoder: {"handle_unknown": "ignore", "drop": None, **LISTED},
+    OrdinalEncoder: {"handle_unknown": "use_encoded_value", **LISTED},
+    PolynomialFeatures: {},
+    SimpleImputer: {"strategy": "constant", "add_indicator": False},
+}
+"""The transformers of scikit-learn that learn nothing, with the parameters that they must have."""
+
+GIVEN = {OneHotEncoder: "categories", OrdinalEncoder: "categories", SimpleImputer: "fill_value"}
+"""Parameters that must be given, because their defaults are learnt from records."""
+
+FROZEN = "if it was fitted on public records, wrap it in sklearn.frozen.FrozenEstimator"
+SCALES = f"a survey centres and scales privately (a budget with a delta has one); {FROZEN}"
+HASHES = "use tidegate.features.HashedText"
+PROJECTS = f"use tidegate.features.RandomProjection; {FROZEN}"
+
+ADVICE = {
+    "OneHotEncoder": "give categories=, a public list for each column, and "
+    'handle_unknown="ignore"; leave drop, min_frequency and max_categories out',
+    "OrdinalEncoder": "give categories=, a public list for each column, and "
+    'handle_unknown="use_encoded_value"; leave min_frequency and max_categories out',
+    "SimpleImputer": 'use strategy="constant" with a fill_value, without add_indicator',
+    "MissingIndicator": 'use features="all"',
+    "HashingVectorizer": 'use input="content"',
+    "KBinsDiscretizer": f"use a FunctionTransformer with public edges; {FROZEN}",
+    "TargetEncoder": "use OneHotEncoder with public categories",
+    **dict.fromkeys(("CountVectorizer", "DictVectorizer", "TfidfTransformer"), HASHES),
+    "TfidfVectorizer": HASHES,
+    **dict.fromkeys(("MaxAbsScaler", "MinMaxScaler", "PowerTransformer"), SCALES),
+    **dict.fromkeys(("QuantileTransformer", "RobustScaler", "StandardScaler"), SCALES),
+    **dict.fromkeys(("GaussianRandomProjection", "PCA", "TruncatedSVD"), PROJECTS),
+    "SparseRandomProjection": PROJECTS,
+    "Nystroem": "use tidegate.features.RandomFourier",
+    "RBFSampler": "use tidegate.features.RandomFourier",
+}
+"""What to use instead of a transformer that learns."""
+
+OTHERWISE = f"use a map of tidegate.features; {FROZEN}"
+
+
+def family(part: Any) -> type | None:
+    """The class of scikit-learn that a transformer is or derives from; None if there is none.
+
+    >>> family(Normalizer()).__name__, family(object())
+    ('Normalizer', None)
+    """
+    for each in type(part).__mro__:
+        package, _, module = each.__module__.partition(".")
+        if package == "sklearn" and module != "base" and not module.startswith("utils"):
+            return each
+    return None
+
+
+def inside(composite: Any) -> Iterator[Any]:
+    """The transformers that a composite holds, and words in place of one; none for others."""
+    if isinstance(composite, ColumnTransformer):
+        yield from (part for _, part, _ in composite.transformers)
+        yield composite.remainder
+    elif isinstance(composite, FeatureUnion):
+        yield from (part for _, part in composite.transformer_list)
+    elif isinstance(composite, Pipeline):
+        yield from (part for _, part in composite.steps)
+
+
+def check_stateless(features: Any) -> None:
+    """Refuse a transformer that learns from records, or holds one that does.
+
+    A transformer of the user's own is trusted: nobody else knows what it does.
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import KBinsDiscretizer
+    >>> check_stateless(make_pipeline(Normalizer(), KBinsDiscretizer()))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tidegate.checks.InvalidValueError: features must be maps that learn nothing from records, ...
+    """
+    if isinstance(features, COMPOSITES):
+        if isinstance(features, ColumnTransformer):
+            _check_columns(features)
+        for part in inside(features):
+            if not isinstance(part, str | None) or part not in WORDS:
+                check_stateless(part)
+        return
+    kind = family(features)
+    if kind and not _learns_nothing(kind, features):
+        advice = ADVICE.get(kind.__name__, OTHERWISE)
+        raise InvalidValueError(
+            "features must be maps that learn nothing from records, got "
+            f"{type(features).__name__}: {advice}"
+        )
+    if not kind and not hasattr(features, "transform"):
+        raise InvalidValueError(
+            f"features must be maps with a transform method, got {type(features).__name__}"
+        )
+
+
+def _learns_nothing(kind: type, part: Any) -> bool:
+    """Whether a transformer of this class is on the list, with the parameters it must have."""
+    given = [getattr(part, GIVEN[kind])] if kind in GIVEN else []
+    return (
+        kind in STATELESS
+        and all(getattr(part, name) == value for name, value in STATELESS[kind].items())
+        and not any(value is None or str(value) == "auto" for value in given)
+    )
+
+
+def check_pipeline(pipeline: Pipeline) -> None:
+    """Refuse a pipeline in which a step before the private model learns from records.
+
+    What such a step learns, a mean or a list of categories, is not private, and no budget covers
+    it. Most steps that learn can be left out: a survey centres and scales privately.
 
     Args:
-        part: The transformer.
-        last: Whether its results are features, not the input of another transformer.
+        pipeline: A pipeline that ends in an estimator of Tidegate.
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from tidegate import ApproxDP, PrivateClassifier
+    >>> model = PrivateClassifier(budget=ApproxDP(1.0, 1e-6), classes=[0, 1], norm=3.0)
+    >>> check_pipeline(make_pipeline(Normalizer(), model))
+    >>> check_pipeline(make_pipeline(StandardScaler(), model))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tidegate.checks.InvalidValueError: step standardscaler learns from records: features must be ...
     """
-    if isinstance(part, ColumnTransformer):
-        return ColumnTransformer(
-            [(name, _inner(each, last), columns) for name, each, columns in part.transformers],
-            remainder=_inner(part.remainder, last),
-            sparse_threshold=part.sparse_threshold,
-            transformer_weights=part.transformer_weights,
-        )
-    if isinstance(part, FeatureUnion):
-        parts = [(name, _inner(each, last)) for name, each in part.transformer_list]
-        return FeatureUnion(parts, transformer_weights=part.transformer_weights)
-    if isinstance(part, Pipeline):
-        steps = [(name, each) for name, each in part.steps if each not in (None, "passthrough")]
-        final = [last and place == len(steps) for place in range(1, len(steps) + 1)]
-        made = [(name, rebuilt(each, last=f)) for (name, each), f in zip(steps, final, strict=True)]
-        return Pipeline(made or [("all", Numbers(None))])
-    if _own(part):
-        return _arrays(deepcopy(part))
-    return _leaf(part)
+    if not isinstance(pipeline, Pipeline):
+        raise refuse("pipeline", "a Pipeline of scikit-learn", shown=type(pipeline).__name__)
+    for name, step in pipeline.steps[:-1]:
+        if step not in WORDS:
+            try:
+                check_stateless(step)
+            except InvalidValueError as error:
+                raise InvalidValueError(f"step {name} learns from records: {error}") from None
 
 
-def _inner(part: Any, last: bool) -> Any:
-    """A part of a composite, or the word in its place.
-
-    If the composite's results are features, so are the part's: anything but a number becomes NaN.
-    Among sparse columns, scikit-learn would refuse the whole batch for one text.
-    """
-    if isinstance(part, str):
-        return Numbers(None) if part == "passthrough" else part
-    made = rebuilt(part, last=last)
-    return Pipeline([("part", made), ("numbers", Numbers(None))]) if last else made
-
-
-def _leaf(part: Any) -> OneByOne:
-    """The class of `one_record` that applies a part of scikit-learn's or of the user's."""
-    kind: Any = type(part)  # one that derives from a class below may do anything
-    if kind is FunctionTransformer and _elementwise(part):
-        return Numbers(None) if part.func is None else Elementwise(part)
-    if kind is HashingVectorizer and not any(
-        map(callable, (part.analyzer, part.preprocessor, part.tokenizer, part.strip_accents))
-    ):
-        return Texts(part)
-    return LEAVES.get(kind, Alone)(part)
-
-
-def _elementwise(part: FunctionTransformer) -> bool:
-    one = isinstance(part.func, np.ufunc) and (part.func.nin, part.func.nout) == (1, 1)
-    return (part.func is None or one) and not part.kw_args and not part.validate
-
-
-def _arrays(part: Any) -> Any:
-    """The same map, which returns arrays from now on."""
-    return part.set_output(transform="default") if hasattr(part, "set_output") else part
-
-
-def _own(part: Any) -> bool:
-    """Whether this is a map of Tidegate, which maps each record by itself."""
-    return isinstance(part, RecordMap) or type(part) in MAPS.values()
-
-
-def _leaves(features: Any) -> list[Any]:
-    """The parts that are no pipelines; a composite that holds others counts as a part."""
-    if isinstance(features, Pipeline):
-        return [leaf for part in inside(features) for leaf in _leaves(part)]
-    return [features]
-
-
-def _takes_texts(part: Any) -> bool:
-    """Whether a record is one text, or whatever else is hashed."""
-    if isinstance(part, COMPOSITES):
-        first = next(inside(part), None)
-        return not isinstance(part, ColumnTransformer) and _takes_texts(first)
-    return isinstance(part, TEXTS) or bool(getattr(part, "takes_text", False))
-
-
-def _call(method: Any, record: Any) -> Any:
-    """Call a method with a made-up record, whose errors may be shown."""
-    try:
-        return method(record)
-    except InvalidValueError:
-        raise
-    except Exception as error:
-        line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InvalidValueError(f"features cannot map these columns: {line}") from None
+def _check_columns(features: ColumnTransformer) -> None:
+    """Refuse columns chosen by a function: by their dtype, one record could change the choice."""
+    for name, _, columns in features.transformers:
+        if callable(columns):
+            raise InvalidValueError(
+                f"features must name the columns of {name!r}, got a function that chooses them: "
+                "the dtypes it may look at depend on records"
+            )

@@ -1,7 +1,8 @@
 """Feature maps that encode texts and images by public frozen models."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -29,9 +30,40 @@ def per_channel(name: str, value: object) -> tuple[float, ...]:
     return tuple(map(float, value))
 
 
+class FrozenMap(ClassNamePrefixFeaturesOutMixin):
+    """A map with public files, which are frozen when they are first used.
+
+    Attributes:
+        files: The parameters that are paths of files.
+        digest: The SHA-256 of each file, joined by +; None for those of the files as they are.
+    """
+
+    files: ClassVar[tuple[str, ...]]
+    digest: str | None
+    _opened: tuple[Any, Any] = (), None
+
+    @abstractmethod
+    def opened(self) -> Any:
+        """The encoder, frozen as it was when it was first opened."""
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.opened().width)
+
+    def pinned(self) -> Self:
+        """This map with the digests of its files."""
+        return type(self)(**{**self.get_params(deep=False), "digest": self.opened().digest})
+
+    def described(self) -> dict[str, Any]:
+        """Its parameters for a card: files by name and digest, without folders."""
+        parameters: dict[str, Any] = self.pinned().get_params(deep=False)
+        names = {name: Path(parameters[name]).name for name in self.files}
+        return {"kind": type(self).__name__, **parameters, **names}
+
+
 @register
 @dataclass(eq=False, repr=False)
-class EncodedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class EncodedText(FrozenMap, TransformerMixin, BaseEstimator):
     """Turn each text into a vector of norm 1 by a public sentence model or table of vectors.
 
     The files are frozen when they are first used: their SHA-256 is on the card, and changed files
@@ -78,24 +110,13 @@ class EncodedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         default=None,
     )
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.opened().width
-
     def opened(self) -> Encoder:
         """The encoder, frozen as it was when it was first opened."""
         given = (self.encoder, self.tokenizer, self.length, self.digest)
-        if getattr(self, "_opened", (None,))[0] != given:
+        if self._opened[0] != given:
             self._opened = given, text_encoder(*given)
-        return self._opened[1]
-
-    def pinned(self) -> Self:
-        """This map with the digests of its files."""
-        return replace(self, digest=self.opened().digest)
-
-    def described(self) -> dict[str, Any]:
-        """Its parameters for a card: files by name and digest, without folders."""
-        return described_by(self)
+        encoder: Encoder = self._opened[1]
+        return encoder
 
     def fit(self, X: Sequence[object], y: object = None) -> Self:  # noqa: ARG002
         """Open the files; no record is read."""
@@ -118,7 +139,7 @@ class EncodedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
 @register
 @dataclass(eq=False, repr=False)
-class EncodedImage(ClassNamePrefixFeaturesOutMixin, RecordMap):
+class EncodedImage(FrozenMap, RecordMap):
     """Turn each image into a vector of norm 1 by a public vision model in ONNX.
 
     A record is the pixels row by row, and the channels of a pixel side by side. A number v of
@@ -155,38 +176,24 @@ class EncodedImage(ClassNamePrefixFeaturesOutMixin, RecordMap):
         "the SHA-256 of the file; of the file as it is, if left out", digests, default=None
     )
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.opened().width
-
     def opened(self) -> OnnxImage:
         """The encoder, frozen as it was when it was first opened."""
-        shape = tuple(
-            whole(name, getattr(self, name), most=2**12) for name in ("height", "width", "channels")
+        shape = (
+            whole("height", self.height, most=2**12),
+            whole("width", self.width, most=2**12),
+            whole("channels", self.channels, most=2**12),
         )
         given = (self.encoder, shape, self.scale, self.mean, self.deviation, self.digest)
-        if getattr(self, "_opened", (None,))[0] != given:
-            self._check_channels()
-            self._opened = (
-                given,
-                OnnxImage.open(
-                    path("encoder", self.encoder),
-                    (shape[0], shape[1], shape[2]),
-                    scale=self.scale,
-                    mean=tuple(self.mean or ()),
-                    deviation=tuple(self.deviation or ()),
-                    digest=self.digest,
-                ),
-            )
-        return self._opened[1]
-
-    def pinned(self) -> Self:
-        """This map with the digest of its file."""
-        return replace(self, digest=self.opened().digest)
-
-    def described(self) -> dict[str, Any]:
-        """Its parameters for a card: the file by name and digest, without folders."""
-        return described_by(self)
+        if self._opened[0] != given:
+            numbers: dict[str, Any] = {
+                "scale": self.scale,
+                "mean": self._per_channel("mean", 0.0),
+                "deviation": self._per_channel("deviation", 1.0),
+            }
+            encoder = path("encoder", self.encoder)
+            self._opened = given, OnnxImage.open(encoder, shape, digest=self.digest, **numbers)
+        opened: OnnxImage = self._opened[1]
+        return opened
 
     def fit(self, X: Any, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn passes y)
         """Open the file, and store the number and names of the columns."""
@@ -203,17 +210,10 @@ class EncodedImage(ClassNamePrefixFeaturesOutMixin, RecordMap):
             wanted = f"{columns} numbers: {self.height} x {self.width} x {self.channels}"
             raise refuse("each image", wanted, rows.shape[1])
 
-    def _check_channels(self) -> None:
-        for name, default in (("mean", 0.0), ("deviation", 1.0)):
-            values = per_channel(name, getattr(self, name)) or (default,) * self.channels
-            if len(values) != self.channels or (name == "deviation" and 0.0 in values):
-                allowed = f"a list with a number for each of {self.channels} channels"
-                more = ", none 0" if name == "deviation" else ""
-                raise refuse(name, f"{allowed}{more}", values)
-
-
-def described_by(feature_map: EncodedText | EncodedImage) -> dict[str, Any]:
-    """The parameters of a map with its digests, and its files without their folders."""
-    parameters: dict[str, Any] = feature_map.pinned().get_params(deep=False)
-    names = {name: Path(parameters[name]).name for name in feature_map.files}
-    return {"kind": type(feature_map).__name__, **parameters, **names}
+    def _per_channel(self, name: str, usual: float) -> tuple[float, ...]:
+        """The numbers of each channel; none may be 0 unless that is usual."""
+        values = per_channel(name, getattr(self, name)) or (usual,) * self.channels
+        if len(values) != self.channels or (usual and 0.0 in values):
+            allowed = f"a list with a number for each of {self.channels} channels"
+            raise refuse(name, f"{allowed}, none 0" if usual else allowed, values)
+        return values

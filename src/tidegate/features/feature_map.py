@@ -4,7 +4,7 @@ One file holds everything about a map, and adds it to the registry by `register`
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -43,20 +43,24 @@ class NamedMap(FeatureMap, Protocol):
     def __init__(self, **parameters: Any) -> None: ...
 
 
+INT64, STRING, BOOL, DOUBLE = 7, 8, 9, 11
+"""The numbers of ONNX types."""
+
+
 class Graph(Protocol):
     """An ONNX graph under construction."""
 
     def constant(self, value: Any) -> str:
         """Add a constant; return its name."""
 
-    def add(self, call: str) -> str:
-        """Add a call; return the name of its result."""
+    def op(self, op: str, *operands: Any, **attributes: Any) -> str:
+        """Add a call of an operator; return the name of its result.
 
-    def node(self, op: str, operand: str, **attributes: Any) -> str:
-        """Add a call that the text syntax cannot hold; return the name of its result."""
-
-    def need(self, opset: int) -> None:
-        """Use this operator set, or a later one."""
+        Args:
+            op: The operator.
+            operands: Names, and constants.
+            attributes: Its attributes.
+        """
 
     def reduced(self, op: str, rows: str) -> str:
         """Add a reduction of each row to one number; return the name of the column."""
@@ -64,8 +68,8 @@ class Graph(Protocol):
     def with_gap(self, values: str, missing: str) -> str:
         """Add an indicator column to values, which are set to 0 where it is true."""
 
-    def labels(self, texts: str, keys: Sequence[str], codes: Sequence[int], *, other: int) -> str:
-        """Add a look-up of texts among keys; return the name of their codes, int64."""
+    def labels(self, texts: str, codes: Mapping[str, int], *, other: int) -> str:
+        """Add a look-up of texts; return the name of their codes, int64."""
 
     def hashed(self, texts: str, buckets: int) -> str:
         """Add a hash of texts; return the name of their buckets, int64."""

@@ -48,6 +48,4 @@ class AppendIntercept(OneToOneFeatureMixin, RecordMap):
 
     def onnx(self, graph: Graph, rows: str) -> str:
         """See `InOnnx`."""
-        return graph.add(
-            f"Pad({rows}, {graph.constant([0, 0, 0, 1])}, {graph.constant(self.value)})"
-        )
+        return graph.op("Pad", rows, [0, 0, 0, 1], self.value)

@@ -14,25 +14,18 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2
 
 
-def made_up(X: Any) -> Any:
-    """One made-up record in the form of a batch, of which only names and dtypes are read.
+def made_up(X: Any) -> Iterator[Any]:
+    """Made-up records in the form of a batch, of which only names and dtypes are read.
 
-    >>> made_up(np.array([[5.0, 7.0], [6.0, 8.0]])), made_up(["a b", "c"])
-    (array([[1., 1.]]), ['text'])
-    """
-    if is_frame(X):
-        return filled(X, [_example(dtype) for dtype in X.dtypes])
-    dtype = getattr(X, "dtype", np.dtype(object))
-    return filled(X, [_example(dtype)] * (X.shape[1] if getattr(X, "ndim", 1) == 2 else 1))
+    The first is what the dtypes suggest. One odd record may have changed them, so that others
+    follow: all numbers, all texts, all times.
 
-
-def others(X: Any) -> Iterator[Any]:
-    """More made-up records in the same form: all numbers, all texts, all times.
-
-    >>> list(others(["a b"]))[-1]
-    [{'text': 1.0}]
+    >>> next(made_up(np.array([[5.0, 7.0], [6.0, 8.0]]))), list(made_up(["a b", "c"]))[-1]
+    (array([[1., 1.]]), [{'text': 1.0}])
     """
     columns = X.shape[1] if getattr(X, "ndim", 1) == 2 else 1
+    dtypes = X.dtypes if is_frame(X) else [getattr(X, "dtype", np.dtype(object))] * columns
+    yield filled(X, [_example(dtype) for dtype in dtypes])
     yield from (filled(X, [value] * columns) for value in (NUMBER, TEXT, TIME))
     if isinstance(X, list):  # a record may be anything that can be hashed
         yield from ([value] for value in ([TEXT], [(TEXT, NUMBER)], {TEXT: NUMBER}))

@@ -60,11 +60,10 @@ def mixed_in_onnx(graph: Graph, rows: str, matrix: NDArray[Any]) -> str:
     most, finer, coarser = (
         graph.constant(each) for each in (LARGEST_ENTRY, 2.0**ENTRY_BITS, 2.0**-ENTRY_BITS)
     )
-    size, sign = graph.add(f"Abs({rows})"), graph.add(f"Sign({rows})")
-    beyond = graph.add(f"Greater({size}, {most})")  # false for NaN, which stays NaN
-    bounded = graph.add(f"Where({beyond}, {most}, {size})")
-    nothing = graph.add(f"Mul({rows}, {graph.constant(0.0)})")  # NaN if infinite
-    kept = graph.add(f"Add({bounded}, {nothing})")
-    whole = graph.add(f"Floor({graph.add(f'Mul({kept}, {finer})')})")
-    cut = graph.add(f"Mul({graph.add(f'Mul({whole}, {coarser})')}, {sign})")
-    return graph.add(f"MatMul({cut}, {graph.constant(matrix.astype(np.float64))})")
+    size, sign = graph.op("Abs", rows), graph.op("Sign", rows)
+    beyond = graph.op("Greater", size, most)  # false for NaN, which stays NaN
+    bounded = graph.op("Where", beyond, most, size)
+    kept = graph.op("Add", bounded, graph.op("Mul", rows, 0.0))  # NaN if infinite
+    whole = graph.op("Floor", graph.op("Mul", kept, finer))
+    cut = graph.op("Mul", graph.op("Mul", whole, coarser), sign)
+    return graph.op("MatMul", cut, matrix.astype(np.float64))

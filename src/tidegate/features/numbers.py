@@ -11,7 +11,7 @@ from scipy import sparse
 
 from tidegate.checks import refuse
 from tidegate.features.arrow_values import as_objects
-from tidegate.features.spelling import NEWEST, truth_number
+from tidegate.features.spelling import NEWEST, as_read, truths_of
 
 
 def as_numbers(X: Any, rule: int = NEWEST) -> Any:
@@ -30,7 +30,7 @@ def as_numbers(X: Any, rule: int = NEWEST) -> Any:
     if isinstance(X, list | tuple):
         return _from_rows(X, rule)
     if hasattr(X, "column_names"):
-        return _from_arrow(X, rule)
+        return _from_columns(X.columns, rule)
     if hasattr(X, "get_column"):  # polars
         return _from_columns([X.get_column(name) for name in X.columns], rule)
     if isinstance(columns := getattr(X, "columns", None), Mapping):  # of a `Table`
@@ -87,8 +87,8 @@ def _plain(batch: Any) -> bool:
 
 def _from_rows(rows: Sequence[Any], rule: int) -> NDArray[np.float64]:
     try:
-        batch = np.asarray(rows)
-    except Exception:  # rows of different lengths, or an entry that is not a value
+        batch = np.asarray(rows if all(map(_only_numbers, rows)) else ())
+    except Exception:  # rows of different lengths
         batch = np.empty(0)
     if batch.ndim == 2 and _plain(batch):
         return batch.astype(np.float64)
@@ -98,6 +98,15 @@ def _from_rows(rows: Sequence[Any], rule: int) -> NDArray[np.float64]:
     return np.array([[number_of(value, rule) for value in row] for row in cells], np.float64)
 
 
+def _only_numbers(row: object) -> bool:
+    """Whether a row has numbers alone: beside a text, an array has its length in every entry."""
+    if isinstance(row, np.ndarray):
+        return _plain(row)
+    return isinstance(row, list | tuple) and all(
+        issubclass(kind, int | float | np.number | np.bool_) for kind in set(map(type, row))
+    )
+
+
 def _row(row: object) -> list[Any]:
     values = np.asarray(row)
     if values.ndim != 1:
@@ -105,10 +114,6 @@ def _row(row: object) -> list[Any]:
             "X", "two-dimensional (Reshape your data: one row per record)", shown="no rows"
         )
     return list(values.tolist())
-
-
-def _from_arrow(table: Any, rule: int) -> NDArray[np.float64]:
-    return _from_columns(table.columns, rule)
 
 
 def _from_columns(columns: Sequence[Any], rule: int) -> NDArray[np.float64]:
@@ -131,11 +136,13 @@ def _from_column(column: Any, rule: int) -> NDArray[np.float64]:
 def number_of(value: object, rule: int = NEWEST) -> float:
     """One entry as a float; NaN if it is not a real number."""
     try:
-        if rule > 1 and isinstance(value, str):
-            truth = truth_number(value)
-            return float(value) if truth is None else truth
-        if isinstance(value, float | int | str | bytes | Real | Decimal):
+        value = as_read(value, rule)  # a text that is not UTF-8 makes bytes of a column of texts
+        if isinstance(value, str):
+            return float(truths_of(rule).get(value, value))
+        if isinstance(value, float | int | bytes | Real | Decimal):
             return float(value)
+        if isinstance(value, list | tuple):
+            return np.nan
         return float(as_real(scalar)) if (scalar := np.asarray(value)).ndim == 0 else np.nan
     except Exception:  # an entry that raises affects its own slot only
         return np.nan

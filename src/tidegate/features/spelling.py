@@ -10,7 +10,7 @@ text of a plain number as that number, and True or TRUE as true.
 
 import math
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -33,6 +33,9 @@ TRUTHS = {
     spelling: word for word in ("true", "false") for spelling in (word, word.title(), word.upper())
 }
 """The texts of true and false, as readers of files know them."""
+
+TRUTH_NUMBERS = {spelling: float(word == "true") for spelling, word in TRUTHS.items()}
+"""The numbers of true and false."""
 
 TWINS = {"true": "1", "1": "true", "false": "0", "0": "false"}
 """In a list, true and 1 are one value, and so are false and 0: libraries mix them up."""
@@ -59,9 +62,12 @@ def scalar(value: object) -> Any:
     """A value as a Python object; NaN, and what stands for nothing in pandas, becomes None.
 
     A complex number that is real becomes a float: beside one that is not, pandas makes all complex.
+    A long float becomes a float: beside one, NumPy makes all long.
     """
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else value
+    if isinstance(value, np.longdouble | np.clongdouble):  # their item() is no Python number
+        value = complex(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, complex) and (value.imag == 0 or value != value):  # noqa: PLR0124
@@ -84,14 +90,13 @@ def spelled(value: object, rule: int = NEWEST) -> Any:  # noqa: PLR0911 (a table
     ('1152921504606846976', '1152921504606846976')
     """
     if isinstance(value, str):
-        return (value if rule == 1 else respelled(value)) or Odd.GAP
+        return respelled(value, rule) or Odd.GAP
     if value is None:
         return Odd.GAP
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, bytes) and rule > 1:  # Arrow's, beside a text that is not UTF-8
-        text = decoded(value)
-        return Odd.WRONG if text is None else spelled(text, rule)
+    if isinstance(value, bytes) and rule > 1:
+        return spelled(as_read(value, rule), rule)
     if not isinstance(value, int | float | Decimal):
         return Odd.WRONG
     try:
@@ -103,30 +108,25 @@ def spelled(value: object, rule: int = NEWEST) -> Any:  # noqa: PLR0911 (a table
     return _of_number(number)
 
 
-def respelled(text: str) -> str:
-    """A text by rule 2.
+def respelled(text: str, rule: int = NEWEST) -> str:
+    """A text as a rule spells it; rule 1 leaves it as it is.
 
     >>> respelled("-0.50"), respelled("True"), respelled("1e3"), respelled(" 1")
     ('-0.5', 'true', '1e3', ' 1')
     """
-    if text in TRUTHS:
-        return TRUTHS[text]
-    number = plain_number(text)
-    return text if number is None else _of_number(number)
+    if spells_number(text, rule):
+        return _of_number(float(text))
+    return text if rule == 1 else TRUTHS.get(text, text)
 
 
-def plain_number(text: str) -> float | None:
-    """The number of a text that rule 2 spells as its number; None if it is another text."""
-    if not _PLAIN.fullmatch(text):
-        return None
-    number = float(text)
-    return number if math.isfinite(number) else None
+def spells_number(text: str, rule: int = NEWEST) -> bool:
+    """Whether a rule spells a text as its number; rule 1 spells none so."""
+    return rule > 1 and bool(_PLAIN.fullmatch(text)) and math.isfinite(float(text))
 
 
-def truth_number(text: str) -> float | None:
-    """1 or 0 for a text of true or false; None for another."""
-    word = TRUTHS.get(text)
-    return None if word is None else float(word == "true")
+def truths_of(rule: int) -> Mapping[str, float]:
+    """The texts that stand for 1 and 0 where numbers are read; rule 1 has none."""
+    return TRUTH_NUMBERS if rule > 1 else {}
 
 
 def _of_number(number: float) -> str:
@@ -134,12 +134,17 @@ def _of_number(number: float) -> str:
     return str(int(number)) if whole_number else repr(number)
 
 
-def decoded(value: bytes) -> str | None:
-    """Bytes as text; None if they are not UTF-8."""
+def as_read(value: object, rule: int) -> object:
+    """A value as it is read: by rule 2 bytes are texts, and wrong for any kind if they are none.
+
+    Arrow has bytes beside a text that is not UTF-8.
+    """
+    if rule == 1 or not isinstance(value, bytes):
+        return value
     try:
         return value.decode()
     except UnicodeDecodeError:
-        return None
+        return ()
 
 
 _CHANGED = re.compile(
@@ -187,7 +192,7 @@ def only_texts(values: Iterable[Any], rule: int) -> list[str | None]:
 
 def _text(value: Any, rule: int) -> str | None:
     if isinstance(value, str):
-        return value if rule == 1 else respelled(value)
+        return respelled(value, rule)
     text = Odd.WRONG if rule == 1 else spelled(scalar(value), rule)
     return text if isinstance(text, str) else None
 

@@ -11,8 +11,7 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from tidegate.checks import refuse, whole
-from tidegate.features.feature_map import Graph, register
-from tidegate.features.text_in_onnx import hashed_grams
+from tidegate.features.feature_map import register
 from tidegate.kinds import parameter
 
 
@@ -96,11 +95,6 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             return (f"{kind} {gram}" for kind in split for gram in split[kind](encodable))
 
         return grams
-
-    def onnx(self, graph: Graph, rows: str) -> str:
-        """See `InOnnx`; the records are texts of shape (n, 1)."""
-        words, characters = self.words or (), self.characters or ()
-        return hashed_grams(graph, rows, words=words, characters=characters, size=self.n_features)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,33 +5,26 @@ takes depend on public facts: the configuration, the columns of the file, its si
 of its records.
 """
 
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.columns import Columns
+from tidegate.checks import InvalidValueError
 from tidegate.features.rows import as_rows
-from tidegate.gate.check_records import Examined, Findings
+from tidegate.gate.check_records import Examined, Findings, shape_of
 from tidegate.gate.column_advice import column_advice
 from tidegate.gate.config import Config
-from tidegate.gate.config.source_identity import same_file
-from tidegate.gate.config.source_tables import STANDARD_INPUT, FileTable, TwoSources
-from tidegate.gate.config.tables import FILES
-from tidegate.gate.sources import Csv, Files, JsonLines, Parquet, SourceColumns, SourceError
-from tidegate.gate.sources.files import Format, as_utf8, regular
-from tidegate.gate.sources.lines import MAX_LINE_BYTES
-from tidegate.learn.labels import cut_words
 from tidegate.learn.owners import MAX_ID_BYTES as LONGEST_ID
+from tidegate.learn.predicted import Classes
+from tidegate.learn.target import Target
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.schedule import fits
+from tidegate.sources import SourceColumns, SourceError
+from tidegate.sources.files import Files, as_utf8, one_file, readable, regular
+from tidegate.sources.source import same_file
+from tidegate.sources.source_columns import few
 
 Role = Literal["feature", "text", "label", "person", "ignored"]
 
@@ -118,30 +111,27 @@ def check_file(config: Config, path: Path, *, public: bool = False) -> Check:
         public: Whether everyone may know the records. Only then are they read.
     """
     columns = _columns(config)
-    kind, reader = _reader(config, as_utf8(path), columns)
-    try:
-        if path.is_dir():
-            raise SourceError(f"{path} is a folder: name one of its files")
+    reader = replace(_reader(config, as_utf8(path)), name="check", columns=columns)
+    if path.is_dir():
+        raise SourceError(f"{path} is a folder: name one of its files")
+    with readable(path):
         regular(path)
-        checked = _column_checks(reader, path, columns, label=_label(config), public=public)
+        checked = _column_checks(reader, path, label=_label(config), public=public)
         records = reader.records(path)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else "it is damaged"
-        raise SourceError(f"{path} cannot be read: {reason}; check the path") from error
-    found = _findings(config, reader, path, columns) if public else None
+    found = _findings(config, reader) if public else None
     advice: Iterable[str] = ()
-    if found is not None and columns.kinds is not None:
-        advice = column_advice(columns.kinds, found, pure=config.budget.delta is None)
+    if found and columns.kinds:
+        advice = column_advice(columns.kinds, found, pure=not config.budget.delta)
     return Check(
         file=str(path),
-        type=kind,
-        delimiter=reader.delimiter if isinstance(reader, Csv) else None,
+        type=reader.type,
+        delimiter=reader.separator,
         records=records,
         columns=checked,
         features=_width(config, columns),
         norm=config.norm,
         scaled_down=_scaled_down(config, columns),
-        unusable_if=rules(config, reader, columns),
+        unusable_if=rules(config, reader),
         plan=_released(config.plan(), config.schedule.kind, records),
         found=found,
         advice=tuple(advice),
@@ -155,48 +145,28 @@ def _columns(config: Config) -> SourceColumns:
         raise InvalidValueError(f"records.{error}") from error
 
 
-def _reader(config: Config, path: Path, columns: SourceColumns) -> tuple[str, Format]:
-    """The format of a file and its reader: those of [source] if it is there, or by its suffix."""
-    tables = [each for each in _tables(config) if each.path != STANDARD_INPUT]
-    named = [each for each in tables if _reads(each, path)]
-    kind = named[0].type if named else path.suffix.removeprefix(".").lower()
-    if kind not in FILES:
-        raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
-    alike = [each.delimiter for each in named or tables if each.type == kind == "csv"]
-    more = {"delimiter": alike[0]} if alike and alike[0] is not None else {}
-    return kind, FILES[kind](columns=columns, **more)
-
-
-def _tables(config: Config) -> list[FileTable]:
-    given = config.source
-    tables = [given.source, given.target] if isinstance(given, TwoSources) else [given]
-    return [each for each in tables if isinstance(each, FileTable)]
-
-
-def _reads(table: FileTable, path: Path) -> bool:
-    place = Path(table.path)
-    return place.resolve() in {path.resolve(), path.resolve().parent} or same_file(path, place)
+def _reader(config: Config, path: Path) -> Files:
+    """A file as a source: as [source] reads it, if it is there, or by the ending of its name."""
+    for each in config.configured().values():
+        if isinstance(each, Files) and (each.reads(path) or same_file(path, each.root)):
+            return replace(each, path=path, follow=False, resume=None)
+    return one_file(path, config.configured().values())
 
 
 def _column_checks(
-    reader: Format, path: Path, columns: SourceColumns, *, label: str, public: bool
+    reader: Files, path: Path, *, label: str, public: bool
 ) -> tuple[ColumnCheck, ...]:
     """How each column is read; refuse a file that lacks one or has one of the wrong type."""
+    columns = reader.columns
     read = [_read(columns, name, label) for name in columns.read]
-    if isinstance(reader, JsonLines):  # the keys of an object belong to its record
+    named = reader.header(path)
+    if named is None:  # the keys of an object belong to its record
         return tuple(ColumnCheck(name=n, role=r, type=None, read_as=a) for n, r, a in read)
-    if isinstance(reader, Parquet):
-        schema = _schema(path)
-        types = dict(zip(schema.names, map(str, schema.types), strict=True))
-        _check_names(schema.names, path, columns, shown=True)
-        reader.check_types(schema, str(path))
-    elif isinstance(reader, Csv):
-        names = reader.header(path)
-        types = dict.fromkeys(names, TEXT)
-        # The first line may be a record, if the file has no header.
-        _check_names(names, path, columns, shown=public)
-    else:  # pragma: no cover (every format of FILES is above)
-        raise TypeError(type(reader).__name__)
+    # Without types, the first line may be a record, if the file has no header.
+    shown = public or any(each.type for each in named)
+    _check_names([each.name for each in named], path, columns, shown=shown)
+    reader.check_types(path)
+    types = {each.name: TEXT if each.type is None else str(each.type) for each in named}
     kept = [ColumnCheck(name=n, role=r, type=types[n], read_as=a) for n, r, a in read]
     others = [name for name in types if name not in columns.read]
     ignored = [ColumnCheck(name=n, role="ignored", type=types[n], read_as=None) for n in others]
@@ -205,33 +175,17 @@ def _column_checks(
 
 def _label(config: Config) -> str:
     """How the label is read."""
-    records = config.records
-    if records.cuts is not None:
-        return f"number, {cut_words(records.cuts, records.classes or ())}"
-    if records.target is not None:
-        low, high = records.target
-        return f"number from {low:g} to {high:g}"
-    return "number" if config.source_columns().number_labels else TEXT
+    plain = "number" if config.source_columns().number_labels else TEXT
+    return config.records.predicted.read_as(plain)
 
 
-def _read(columns: SourceColumns, name: str, label: str) -> tuple[str, Role, str]:
+def _read(columns: SourceColumns, name: str, label: str) -> tuple[str, Any, str]:
+    """A column that is read, with its role and what its values are converted to."""
     if name == columns.person:
         return name, "person", ID
     if name == columns.label:
         return name, "label", label
-    if columns.kinds is not None:
-        kinds = {each.name: each.explained for each in columns.kinds.checked}
-        return name, "feature", kinds[name]
-    return (name, "text", TEXT) if name == columns.text else (name, "feature", columns.dtype)
-
-
-def _schema(path: Path) -> pa.Schema:
-    try:
-        return pq.read_schema(path)
-    except pa.ArrowException as error:
-        raise SourceError(
-            f"{path} is not a readable Parquet file: restore it, or write it again"
-        ) from error
+    return name, *shape_of(columns).read_as(name)
 
 
 def _check_names(names: Sequence[str], path: Path, columns: SourceColumns, *, shown: bool) -> None:
@@ -243,53 +197,27 @@ def _check_names(names: Sequence[str], path: Path, columns: SourceColumns, *, sh
     if missing:
         wrong = f"{_listed('column', missing)} not in {path}"
         if shown:
-            wrong += f", which has {_few(names)}"
+            wrong += f", which has {few(names)}"
         hint = "" if shown else "; if its records are public, --public lists what it has"
-        own = "records.columns, text" if columns.kinds is None else "[[columns]]"
-        keys = f"{own} and records.label" if columns.person is None else f"{own}, label, person.id"
-        raise SourceError(f"{wrong}: check {keys}{hint}")
+        rest = ", label, person.id" if columns.person else " and records.label"
+        raise SourceError(f"{wrong}: check {shape_of(columns).keys}{rest}{hint}")
     if twice := [name for name in columns.read if times[name] > 1]:
         raise SourceError(f"{_listed('column', twice)} more than once in {path}: rename the others")
 
 
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    return ", ".join(names[:20]) + more
-
-
 def _listed(what: str, names: Sequence[str]) -> str:
-    return f"{what}s {_few(names)} are" if len(names) > 1 else f"{what} {names[0]} is"
+    return f"{what}s {few(names)} are" if len(names) > 1 else f"{what} {names[0]} is"
 
 
-def rules(config: Config, reader: Format, columns: SourceColumns) -> dict[str, str]:
+def rules(config: Config, reader: Files) -> dict[str, str]:
     """The rules by which a record cannot be used, by their short names."""
-    made: dict[str, str] = {}
-    longest = f"longer than {MAX_LINE_BYTES // 2**20} MiB"
-    if isinstance(reader, Csv):
-        wrong = "a quote out of place or fewer or more values than the header"
-        made["line"] = f"its line is not UTF-8, has {wrong}, or is {longest}"
-    elif isinstance(reader, JsonLines):
-        made["line"] = f"its line is not a JSON object in UTF-8, or is {longest}"
-    if columns.kinds is not None:
-        made["kind"] = f"a value contradicts its column's kind{_without(columns.kinds)}"
-    elif columns.text is None:
-        most = float(np.finfo(columns.dtype).max)
-        text = {Csv: "not a decimal numeral, ", JsonLines: "text, "}.get(type(reader), "")
-        odd = f"missing, {text}NaN, or above {most:.2g} in size"
-        made["number"] = f"a feature is not a finite {columns.dtype} number: {odd}"
-    else:
-        made["text"] = "its text is missing"
+    columns, shape = reader.columns, shape_of(reader.columns)
+    made = {"line": reader.unusable_line} if reader.unusable_line else {}
+    made[shape.rule] = shape.why(reader.odd_number)
     if config.features:
         made["map"] = "the feature maps make a number of it that is not finite"
-    classes = config.records.classes
-    what = "whole number" if columns.number_labels else TEXT
-    if classes is None:
-        made["label"] = "its target is missing or not a finite number"
-    elif config.records.cuts is not None:
-        made["label"] = "its label is missing or not a number"
-    else:
-        made["label"] = f"its label is not one of the {len(classes)} classes ({what})"
-    if columns.person is not None:
+    made["label"] = _label_rule(config, columns)
+    if columns.person:
         long = f"longer than {LONGEST_ID:,} bytes"
         made["person"] = (
             f"its person's id is missing or empty, not text or a whole number, or {long}"
@@ -297,28 +225,24 @@ def rules(config: Config, reader: Format, columns: SourceColumns) -> dict[str, s
     return made
 
 
-def _without(columns: Columns) -> str:
-    """What else contradicts some columns: those that are said to be without gaps or others."""
-    keys = {key for each in columns.checked for key in each.without}
-    if not keys:
-        return " (a missing value does not)"
-    said = {"gaps": "is missing where gaps = false", "others": "is not listed where others = false"}
-    return f", {', '.join(f'or {words}' for key, words in said.items() if key in keys)}"
+def _label_rule(config: Config, columns: SourceColumns) -> str:
+    predicted = config.records.predicted
+    if isinstance(predicted, Target):
+        return "its target is missing or not a finite number"
+    if isinstance(predicted, Classes) and predicted.cuts:
+        return "its label is missing or not a number"
+    what = "whole number" if columns.number_labels else TEXT
+    return f"its label is not one of the {len(predicted.labels)} classes ({what})"
 
 
 def _width(config: Config, columns: SourceColumns) -> int:
     """How many numbers the feature maps make of any record; refuse columns that do not fit."""
-    blank: Any = [""] if columns.text is not None else np.zeros((1, len(columns.features)))
-    if columns.kinds is not None:
-        blank = [dict.fromkeys(columns.features)]
-    return int(as_rows(config.feature_map().transform(blank)).shape[1])
+    return int(as_rows(config.feature_map().transform(shape_of(columns).blank)).shape[1])
 
 
 def _scaled_down(config: Config, columns: SourceColumns) -> bool:
     """Whether a record can be longer than the norm; [[columns]] alone bound every record."""
-    if columns.kinds is None or config.features:
-        return True
-    return config.norm < columns.kinds.norm
+    return bool(config.features) or config.norm < shape_of(columns).norm
 
 
 def _released(plan: Plan | TwoStreamPlan, kind: str, records: int) -> Released:
@@ -335,17 +259,14 @@ def _released(plan: Plan | TwoStreamPlan, kind: str, records: int) -> Released:
     )
 
 
-def _findings(config: Config, reader: Format, path: Path, columns: SourceColumns) -> Findings:
+def _findings(config: Config, reader: Files) -> Findings:
     """What the records of a public file show."""
     examined = Examined(
         features=config.feature_map(),
-        classes=config.records.classes,
+        predicted=config.records.predicted,
         norm=config.norm,
-        target=config.records.predicted,
-        columns=columns,
-        cuts=config.records.cuts,
+        columns=reader.columns,
     )
-    batches: Iterator[Any] = Files(name="check", path=path, format=reader).batches(None)
-    for raw in batches:
+    for raw in reader.batches(None):
         examined.add(raw)
     return examined.findings()

@@ -1,24 +1,28 @@
 """Examine the records of a public file: what cannot be used and why, labels and norms."""
 
+import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.features.arrow_values import as_objects
-from tidegate.features.columns import Category, Text
+from tidegate.features.columns import Category, Columns, Text
 from tidegate.features.feature_map import FeatureMap
 from tidegate.features.rows import as_rows, row_norms
 from tidegate.features.spelling import changed_by_readers
-from tidegate.gate.sources import RawBatch, SourceColumns
-from tidegate.gate.sources.columns import as_json
-from tidegate.learn.labels import as_labels, codes_of, cut_codes
+from tidegate.learn.labels import as_labels
 from tidegate.learn.owners import owners_of
+from tidegate.learn.predicted import Classes, Predicted
 from tidegate.learn.target import Target, numbers_of
+from tidegate.sources import RawBatch, SourceColumns
+from tidegate.sources.source_columns import as_json
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
@@ -30,6 +34,14 @@ ANY_KEY = bytes(32)
 
 SPELLED_KINDS = (Category, Text)
 """The kinds of columns whose values are known by their spelling."""
+
+CONTRADICTIONS = {
+    "gaps": "is missing where gaps = false",
+    "others": "is not listed where others = false",
+}
+"""What a value does that contradicts a key."""
+
+EMPTY = np.zeros(0, np.intp)
 
 LABELS_SHOWN = 5
 """How many unknown labels are reported."""
@@ -70,16 +82,149 @@ class Findings:
     changed: Mapping[str, int] = field(default_factory=dict)
 
 
+Column = tuple[str, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]
+"""The name of a column, and which of its values are wrong, missing, and not listed."""
+
+
+class Shape(ABC):
+    """What a record of a file is: a row of columns with kinds, one text, or numbers.
+
+    Attributes:
+        rule: The short name of the rule that a record breaks whose values cannot be used.
+        keys: The settings that name its columns.
+        norm: A norm that no record exceeds.
+        blank: A made-up record.
+    """
+
+    rule: ClassVar[str]
+    keys: ClassVar[str] = "records.columns, text"
+    norm: float = math.inf
+    blank: Any
+
+    @abstractmethod
+    def read_as(self, name: str) -> tuple[str, str]:
+        """The role of a column, and what its values are converted to."""
+
+    @abstractmethod
+    def why(self, odd_number: str) -> str:
+        """The rule, with what else is no number in such a file."""
+
+    @abstractmethod
+    def columns(self, X: Any) -> Iterator[Column]:
+        """Examine the columns of a batch."""
+
+    def spelled(self, X: Any) -> dict[str, Any]:
+        """The columns of a batch whose values are known by their spelling."""
+        del X
+        return {}
+
+
+class OfTable(Shape):
+    """A record is a row of columns with kinds."""
+
+    rule: ClassVar[str] = "kind"
+    keys: ClassVar[str] = "[[columns]]"
+
+    def __init__(self, kinds: Columns) -> None:
+        self.kinds, self.norm, self.blank = kinds, kinds.norm, [dict.fromkeys(kinds.names)]
+
+    def read_as(self, name: str) -> tuple[str, str]:
+        """See `Shape`."""
+        kinds = {each.name: each.explained for each in self.kinds.checked}
+        return "feature", kinds[name]
+
+    def why(self, odd_number: str) -> str:
+        """See `Shape`: also what contradicts columns that are said to be without gaps or others."""
+        del odd_number
+        keys = {key for each in self.kinds.checked for key in each.without}
+        said = [f", or {words}" for key, words in CONTRADICTIONS.items() if key in keys]
+        more = "".join(said) or " (a missing value does not)"
+        return f"a value contradicts its column's kind{more}"
+
+    def columns(self, X: Any) -> Iterator[Column]:
+        """See `Shape`; what a column is said to be without is looked for, too."""
+        for each in self.kinds.checked:
+            values = X.columns[each.name]
+            read, usual = each.cells(values), each.with_all()
+            cells = read if usual is each else usual.cells(values)
+            yield each.name, read.wrong, cells.gap, usual.others_in(cells)
+
+    def spelled(self, X: Any) -> dict[str, Any]:
+        """See `Shape`."""
+        kinds = [each for each in self.kinds.checked if isinstance(each, SPELLED_KINDS)]
+        return {each.name: X.columns[each.name] for each in kinds}
+
+
+class OfText(Shape):
+    """A record is one text."""
+
+    rule: ClassVar[str] = "text"
+    blank = ("",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def read_as(self, name: str) -> tuple[str, str]:
+        """See `Shape`."""
+        del name
+        return "text", "text"
+
+    def why(self, odd_number: str) -> str:
+        """See `Shape`."""
+        del odd_number
+        return "its text is missing"
+
+    def columns(self, X: Any) -> Iterator[Column]:
+        """See `Shape`."""
+        wrong = np.array([not isinstance(text, str) for text in X], np.bool_)
+        yield self.name, wrong, np.zeros_like(wrong), np.zeros_like(wrong)
+
+    def spelled(self, X: Any) -> dict[str, Any]:
+        """See `Shape`."""
+        return {self.name: X}
+
+
+class OfNumbers(Shape):
+    """A record is a row of numbers."""
+
+    rule: ClassVar[str] = "number"
+
+    def __init__(self, names: Sequence[str], dtype: str) -> None:
+        self.names, self.dtype, self.blank = names, dtype, np.zeros((1, len(names)))
+
+    def read_as(self, name: str) -> tuple[str, str]:
+        """See `Shape`."""
+        del name
+        return "feature", self.dtype
+
+    def why(self, odd_number: str) -> str:
+        """See `Shape`."""
+        odd = f"missing, {odd_number}NaN, or above {float(np.finfo(self.dtype).max):.2g} in size"
+        return f"a feature is not a finite {self.dtype} number: {odd}"
+
+    def columns(self, X: Any) -> Iterator[Column]:
+        """See `Shape`."""
+        for name, wrong in zip(self.names, ~np.isfinite(X).T, strict=True):
+            yield name, wrong, np.zeros_like(wrong), np.zeros_like(wrong)
+
+
+def shape_of(columns: SourceColumns) -> Shape:
+    """What the records of a file are."""
+    if columns.kinds:
+        return OfTable(columns.kinds)
+    if columns.text:
+        return OfText(columns.text)
+    return OfNumbers(columns.features, columns.dtype)
+
+
 @dataclass(kw_only=True)
 class Examined:
     """Adds up what the batches of a file show; a record is used if `Intake` would use it."""
 
     features: FeatureMap
-    classes: Sequence[int | str] | None
+    predicted: Predicted
     norm: float
     columns: SourceColumns
-    cuts: Sequence[float] | None = None
-    target: Target | None = None
     _unusable: Counter[str] = field(default_factory=Counter, init=False)
     _bad: Counter[str] = field(default_factory=Counter, init=False)
     _gaps: Counter[str] = field(default_factory=Counter, init=False)
@@ -94,13 +239,13 @@ class Examined:
         with np.errstate(all="ignore"):
             norms, powers = row_norms(as_rows(self.features.transform(raw.X)))
             norms /= powers
-        labels, known = self._read(raw.y)
+        labels, known = self._read(raw)
         parsed = np.ones(raw.n, np.bool_)
         parsed[list(raw.reasons)] = False
         given = self._given(raw.X, parsed)
         broken = {
             "line": ~parsed,
-            self._rule: ~given,
+            self._shape.rule: ~given,
             "map": np.isnan(norms),
             "label": ~known,
             **self._ownerless(raw, parsed),
@@ -114,48 +259,30 @@ class Examined:
         self._labels.append(labels[left])
         self._norms.append(norms[left])
 
-    def _read(self, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def _read(self, raw: RawBatch) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The class index or the target of each record, and whether it has one."""
-        if self.target is not None:
-            numbers = numbers_of(y, self.columns.spelling)
+        if isinstance(self.predicted, Target):
+            numbers = numbers_of(raw.y, self.columns.spelling)
             return numbers, np.isfinite(numbers)
-        if self.cuts is not None:
-            codes = cut_codes(y, self.cuts, self.columns.spelling)
-        else:
-            codes = codes_of(y, self.classes or (), self.columns.spelling)
-        return codes, codes >= 0
+        return self.predicted.read(raw.y, raw.n, self.columns.spelling)
 
     def _given(self, X: Any, parsed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which records have a usable value in every column; counts the others by column."""
-        if self.columns.kinds is not None:
-            read = self.columns.kinds.cells(X)
-            for each in self.columns.kinds.checked:
-                self._bad[each.name] += int((read[each.name].wrong & parsed).sum())
-                usual = each.with_all()
-                cells = read[each.name] if usual is each else usual.cells(X.columns[each.name])
-                self._gaps[each.name] += int((cells.gap & parsed).sum())
-                if isinstance(usual, Category):
-                    self._others[each.name] += int((usual.others_in(cells) & parsed).sum())
-            return np.asarray(~np.any([cells.wrong for cells in read.values()], axis=0))
-        if self.columns.text is not None:
-            good = np.array([[isinstance(text, str)] for text in X], np.bool_)
-        else:
-            good = np.isfinite(X)
-        names = self.columns.names[:-1]
-        for name, wrong in zip(names, (~good & parsed[:, None]).sum(axis=0), strict=True):
-            self._bad[name] += int(wrong)
-        return np.asarray(good.all(axis=1))
+        given = np.ones(len(parsed), np.bool_)
+        for name, wrong, gap, other in self._shape.columns(X):
+            self._bad[name] += int((wrong & parsed).sum())
+            self._gaps[name] += int((gap & parsed).sum())
+            self._others[name] += int((other & parsed).sum())
+            given &= ~wrong
+        return given
 
-    @property
-    def _rule(self) -> str:
-        """The rule that a record breaks whose values cannot be used."""
-        if self.columns.kinds is not None:
-            return "kind"
-        return "number" if self.columns.text is None else "text"
+    @cached_property
+    def _shape(self) -> Shape:
+        return shape_of(self.columns)
 
     def _ownerless(self, raw: RawBatch, parsed: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
         """Which slots have no owner, if persons are protected; counts those that were parsed."""
-        if raw.persons is None or self.columns.person is None:
+        if raw.persons is None or not self.columns.person:
             return {}
         without = np.zeros(raw.n, np.bool_)
         without[list(owners_of(raw.persons, ANY_KEY).reasons)] = True
@@ -164,13 +291,8 @@ class Examined:
 
     def _count_changed(self, raw: RawBatch) -> None:
         """Count the values whose spelling a library that infers types may change."""
-        spelled: dict[str, Any] = {}
-        if self.columns.kinds is not None:
-            kinds = [each for each in self.columns.kinds.checked if isinstance(each, SPELLED_KINDS)]
-            spelled = {each.name: raw.X.columns[each.name] for each in kinds}
-        elif self.columns.text is not None:
-            spelled = {self.columns.text: raw.X}
-        if self.target is None and self.cuts is None:
+        spelled = self._shape.spelled(raw.X)
+        if isinstance(self.predicted, Classes) and not self.predicted.cuts:
             spelled[self.columns.label] = raw.y
         for name, values in spelled.items():
             self._changed[name] += _changed(values)
@@ -201,16 +323,13 @@ class Examined:
 
     def _found(self) -> dict[str, Any]:
         """What the labels or targets of usable records show."""
-        if self.target is None:
-            codes, classes = (
-                np.concatenate([np.zeros(0, np.intp), *self._labels]),
-                self.classes or (),
-            )
+        if not isinstance(self.predicted, Target):
+            codes, classes = np.concatenate([EMPTY, *self._labels]), self.predicted.labels
             counts = np.bincount(codes, minlength=len(classes)).tolist()
             return {"classes": tuple(zip(classes, counts, strict=True))}
         values = np.concatenate([np.zeros(0), *self._labels])
         at = np.quantile(values, QUANTILES).tolist() if values.size else []
-        outside = (values < self.target.low) | (values > self.target.high)
+        outside = (values < self.predicted.low) | (values > self.predicted.high)
         return {
             "classes": (),
             "targets": tuple(zip(QUANTILES, at, strict=False)),

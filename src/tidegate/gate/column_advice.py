@@ -49,5 +49,5 @@ def column_advice(columns: Columns, found: Findings, *, pure: bool) -> Iterator[
 
 def _could(column: Column, key: str) -> bool:
     """Whether a column could be declared without gaps or others, and is not."""
-    listed = isinstance(column, Category) and column.values is not None
+    listed = isinstance(column, Category) and bool(column.values)
     return key not in column.without and not column.gaps and (key == "gaps" or listed)

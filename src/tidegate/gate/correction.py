@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tidegate.checks import StoreError
+from tidegate.gate.damage import Problem, damage, readable
 from tidegate.gate.database import Database
 from tidegate.gate.erasure_lines import Erasures, Place, after_erasures, place_of
 from tidegate.gate.fit_rows import survey_of
 from tidegate.gate.integrity import BEGINNING, COLUMNS, after
 from tidegate.gate.layout import SOURCES, STEP, covered
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import Problem, StoppedStep, damage, readable
+from tidegate.gate.store import StoppedStep
 from tidegate.schedule import Span
 
 Row = Sequence[Any]

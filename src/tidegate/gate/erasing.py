@@ -10,7 +10,7 @@ from typing import Any
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.compute import Engine
-from tidegate.gate.durable_run import DurableRun
+from tidegate.gate.durable_run import DurableRun, StateSteps
 from tidegate.gate.erasure import Erasure, OnePerson, Target, one_record
 from tidegate.gate.person_ids import PersonIds
 from tidegate.gate.store import Store
@@ -56,6 +56,7 @@ class Erasing(ABC):
     persons: PersonIds
     erasure_requests: ErasureRequests
     _run: DurableRun
+    _steps: StateSteps
 
     @abstractmethod
     def stream(self, stream: str | None) -> str:
@@ -110,7 +111,7 @@ class Erasing(ABC):
         end_fits = partial(self._run.attempts.end_outdated, self.end_fits)
         targets = [each.target for each in requests]
         try:
-            lines = self.store.erase(targets, time=self._run.clock(), end_fits=end_fits)
+            lines = self.store.erase(targets, time=self._steps.clock(), end_fits=end_fits)
         except BaseException as error:
             if isinstance(error, StoreError) and len(requests) > 1:  # a damaged file stops only one
                 for each in requests:

@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tidegate.checks import json_of
+from tidegate.gate.damage import Problem, damage, readable
 from tidegate.gate.database import Database
 from tidegate.gate.erasure import ERASED, Erasure
 from tidegate.gate.integrity import COLUMNS, after
-from tidegate.gate.store import Problem, damage, readable
 from tidegate.release import canonical
 
 Row = Sequence[Any]

@@ -64,6 +64,9 @@ class ErasureLog(RecordLog, ReleaseLog):
             time: The time for the lines.
             end_fits: Called after the commit, before the old files are deleted; returns when no fit
                 reads them.
+
+        Returns:
+            An erasure for each target, in the same order.
         """
         with self._one_at_a_time:
             self._state.held_lock()

@@ -138,7 +138,7 @@ def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> An
     else:
         linear = _logistic(model)
     before = [] if model.features is None else [model.features]
-    after = [] if model.transform is None else [model.transform.feature_map()]
+    after = model.prepared.feature_maps()
     pipeline = make_pipeline(*before, NormClip(norm=model.norm), *after, linear)
     pipeline.card_ = release.card
     return pipeline

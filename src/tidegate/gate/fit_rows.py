@@ -1,19 +1,28 @@
-"""Convert fits, steps and models to rows of the database, and back."""
+"""Convert fits, steps and models to rows of the database, and back.
+
+A fit of a growing stream has a weight for every block so far. Storing them all would take space
+quadratic in the number of fits, so the JSON of a fit and of its card says "planned" instead.
+"""
 
 import hashlib
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import check_numbers, exact, json_of
+from tidegate.gate.config.config import Config
+from tidegate.gate.damage import UNREADABLE, readable
 from tidegate.gate.database import Database
 from tidegate.gate.integrity import HISTORY
-from tidegate.gate.store import Evaluation, FitToStore, Step, StoredSurvey, readable
+from tidegate.gate.store import Evaluation, FitToStore, Step, StoredSurvey
 from tidegate.learn.rules import rules_of
+from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line
 from tidegate.release import canonical, seal
 from tidegate.schedule import RecordFit, SlotWeight, Span
@@ -156,3 +165,57 @@ def step_of(stream: str, start: int, stop: int, surveyed: str | None, *paid: Any
     survey_share = None if surveyed is None else exact(surveyed)
     span = Span(start, stop)
     return Step(stream=stream, span=span, evaluation=evaluation, survey_share=survey_share)
+
+
+KEY, PLANNED = "emphasis", "planned"
+SHORT, LONG = f'"{KEY}":"{PLANNED}"', f'"{KEY}":[['
+
+
+class PlannedWeights:
+    """Computes slot weights from the plan in the settings of a state."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._newest: tuple[int, Sequence[SlotWeight]] = (-1, ())  # a cache of the last fit
+
+    @cached_property
+    def plan(self) -> Plan | TwoStreamPlan:
+        """The plan; whoever knows it sets it, so that the settings are not read again."""
+        (settings,) = self._database.execute("SELECT settings FROM state").fetchone()
+        return Config.from_json(settings).plan()
+
+    @readable("a fit or its card in the database")
+    def fields(self, text: str) -> dict[str, Any]:
+        """Parse the JSON of a fit or of its card, with slot weights."""
+        fields: dict[str, Any] = json_of(text)
+        if SHORT not in text:
+            return fields
+        if canonical(fields) != text:  # an edit that the history would not show
+            raise ValueError(text)
+        return {**fields, KEY: self._planned(fields)}
+
+    @readable("a fit or its card in the database")
+    def written_out(self, text: str) -> str:
+        """The JSON of a fit or of its card with slot weights, as it was before it was stored."""
+        return canonical(self.fields(text)) if SHORT in text else text
+
+    def left_out(self, text: str) -> str:
+        """The JSON without slot weights, if `written_out` restores it exactly."""
+        if LONG in text:
+            with suppress(*UNREADABLE):  # without a plan in the settings, keep them
+                fields = json_of(text)
+                if canonical({**fields, KEY: self._planned(fields)}) == text:
+                    return canonical({**fields, KEY: PLANNED})
+        return text
+
+    def _planned(self, fields: Mapping[str, Any]) -> list[Any]:
+        """The slot weights of a fit, as the JSON of a fit or of a card has them."""
+        is_card = "fit" in fields
+        number = fields["fit" if is_card else "number"]
+        if number != self._newest[0]:
+            lines = self.plan.due(fields["at"]) if isinstance(self.plan, Plan) else []
+            (fit,) = (line.fit for line in lines if line.fit.number == number)
+            self._newest = (number, fit.slot_weights)
+        return [
+            [*span, str(part)] if is_card else [span, str(part)] for span, part in self._newest[1]
+        ]

@@ -10,15 +10,14 @@ from typing import Any
 
 from tidegate.checks import StoreError
 from tidegate.gate.config import Config, ConfigError
-from tidegate.gate.config.source_identity import of_path, shared
-from tidegate.gate.config.source_tables import STANDARD_INPUT
 from tidegate.gate.config.texts import tables_in
 from tidegate.gate.gate import Gate
 from tidegate.gate.lock import is_locked
+from tidegate.gate.source_loop import PUBLIC
 from tidegate.gate.status import status as status_of
 from tidegate.gate.store import NoStateError
-from tidegate.gate.taken import PUBLIC
 from tidegate.gate.whole_file import delete_unfinished, write_whole
+from tidegate.sources.source import of_path, shared
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PLACE = "{member}"
@@ -122,7 +121,7 @@ def _config(shared: Mapping[str, Any], name: str, own: object) -> Config:
     config = Config.of(_with_member(merged(shared, own), name))
     if config.source is None:
         raise ConfigError(["source is missing: add a [source] section"])
-    if Path(STANDARD_INPUT) in config.files():
+    if any(each.piped for each in config.configured().values()):
         raise ConfigError(["source.path must not be standard input: name a file or folder"])
     return config
 

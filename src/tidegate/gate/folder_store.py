@@ -6,12 +6,13 @@ from pathlib import Path
 
 from tidegate.checks import StoreError
 from tidegate.gate import correction, verify_persons, verify_store
+from tidegate.gate.damage import RESTORE, Problem
 from tidegate.gate.erasure_log import ErasureLog
 from tidegate.gate.inspecting import Consent, inspect_state
 from tidegate.gate.locations import Locations
 from tidegate.gate.opening import KeyMaker, open_state
-from tidegate.gate.store import RESTORE, Problem, StoppedStep
-from tidegate.learn.persons import Admitted, Owned
+from tidegate.gate.store import StoppedStep
+from tidegate.learn.persons import UNOWNED, Admitted, Owned, Ownership
 from tidegate.learn.records import Owners
 from tidegate.learn.step_admission import STEPS_LISTED, StepAdmission
 from tidegate.privacy.admission import Admission
@@ -19,7 +20,10 @@ from tidegate.schedule import Span
 
 
 class FolderStore(ErasureLog):
-    """A state folder, held by one process at a time.
+    """Where the Gate keeps everything: a state folder, held by one process at a time.
+
+    When a method that writes returns, its data is durable. If it raises or the process dies in it,
+    all of its data is stored or none. Reading returns what was written, or raises StoreError.
 
     One thread may append while another reads, publishes and forgets. Only their access to the
     database is serialised.
@@ -90,11 +94,11 @@ class FolderStore(ErasureLog):
 
     def config(self) -> str:
         """The current configuration of the state, as JSON."""
-        return str(self._state.one("SELECT config FROM state")[0])
+        return str(self._state.fact("SELECT config FROM state")[0])
 
     def settings(self) -> str:
         """The settings that affect privacy, as JSON; only `correct` changes them."""
-        return str(self._state.one("SELECT settings FROM state")[0])
+        return str(self._state.fact("SELECT settings FROM state")[0])
 
     def reconfigure(self, config: str) -> None:
         """Store a new configuration; the caller checks that no privacy setting differs."""
@@ -102,7 +106,11 @@ class FolderStore(ErasureLog):
             self._db.execute("UPDATE state SET config = ?", (config,))
 
     def correct(self, config: str, settings: str) -> None:
-        """Replace the settings of a stopped state, and delete its records and their counts."""
+        """Replace the settings of a stopped state, and delete its records and their counts.
+
+        Its only step becomes one of `stopped`; its sources keep their place. The caller checks that
+        the state is stopped.
+        """
         self._forget_ledgers()
         self.distrust()
         self._persons.reset()
@@ -113,13 +121,13 @@ class FolderStore(ErasureLog):
         with self._state.explained():
             return [correction.stopped_of(row) for row in correction.rows_of(self._db)]
 
-    def owned(self, stream: str, span: Span) -> Owned | None:
-        """Whose the slots of a span are, and which count; None if records are protected."""
+    def owned(self, stream: str, span: Span, /) -> Ownership:
+        """Whose the slots of a span are, and which count."""
         owners = self.owners(stream, span)
-        return None if owners is None else Owned(owners, self._persons.admitted(stream, span))
+        return UNOWNED if owners is None else Owned(owners, self._persons.admitted(stream, span))
 
     def admit(self, stream: str, step: Span, admission: Admission) -> Admitted:
-        """Decide which slots of the next step count; `publish` stores it."""
+        """Decide which slots of the next step count, from owners alone; `publish` stores it."""
         owners = self.owners(stream, step)
         if owners is None:
             raise StoreError(f"the records of {stream} have no persons: {RESTORE}")
@@ -130,11 +138,17 @@ class FolderStore(ErasureLog):
         return self._persons.key()
 
     def person(self, owner: Owners) -> list[tuple[int, int]]:
-        """The steps in which an owner is admitted, as ranges."""
+        """The steps in which an owner, of shape (1, 2), is admitted, as ranges.
+
+        Steps are counted over all streams; that of a stopped state counts as the first one too.
+        """
         return self._persons.person(owner)
 
     def admissions(self, newest: int = STEPS_LISTED) -> list[StepAdmission]:
-        """How many records of the newest steps count, in order; it is private."""
+        """How many records of the newest steps count, in order. It is private.
+
+        Empty if records are protected. Steps of earlier versions do not say it.
+        """
         return self._persons.admissions(newest)
 
     def snapshot(self) -> AbstractContextManager[None]:

@@ -8,38 +8,43 @@ from typing import Any, Self
 import numpy as np
 
 from tidegate.checks import InvalidValueError, StoreError, nothing, refuse
-from tidegate.executor import FitJob
 from tidegate.features.rows import Rows
 from tidegate.gate import publish_folder
 from tidegate.gate.attempts import CheckedEngine
 from tidegate.gate.config import Config, differences
-from tidegate.gate.durable_run import Clock, DurableRun, now
+from tidegate.gate.damage import RESTORE, readable
+from tidegate.gate.durable_run import Clock, DurableRun, StateSteps, now
 from tidegate.gate.erasing import Erasing, ErasureRequests
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.inspecting import Consent
 from tidegate.gate.ledger_view import LedgerView
 from tidegate.gate.measured_steps import MeasuredSteps
 from tidegate.gate.person_ids import PersonIds, has_owners, key_maker
-from tidegate.gate.source_loop import PAUSE, check_readable, never, releases_of
-from tidegate.gate.sources import RawBatch, Source, every, once, raw_batch
-from tidegate.gate.sources.files import Follow
-from tidegate.gate.sources.source import check_ids
-from tidegate.gate.stopped import Stop, check_correction, corrected_note
-from tidegate.gate.store import RESTORE, Batch, NoStateError, Quarantined, Store, readable
-from tidegate.gate.taken import (
+from tidegate.gate.source_loop import (
+    PAUSE,
     check_configured,
     check_given,
     check_holdout,
+    check_readable,
     check_separate,
     check_sources,
+    never,
+    releases_of,
 )
+from tidegate.gate.stopped import Stop, check_correction, corrected_note
+from tidegate.gate.store import Batch, NoStateError, Quarantined, Store
 from tidegate.gate.unusable import reasons_for
 from tidegate.gate.whole_file import delete_unfinished
+from tidegate.learn.intake import Intake
 from tidegate.learn.learner import LEARNERS, Fitted
 from tidegate.learn.records import Records
 from tidegate.privacy import Ledger
 from tidegate.progress import ONLY
 from tidegate.release import StoredRelease
+from tidegate.run.executor import FitJob
+from tidegate.sources import RawBatch, Source, every, once, raw_batch
+from tidegate.sources.configured import Follow
+from tidegate.sources.source import check_ids
 
 
 class Gate(Erasing):
@@ -60,7 +65,7 @@ class Gate(Erasing):
     ... classes = [0, 1]
     ... norm = 1.0
     ... ''')
-    >>> from tidegate.gate.sources import Batches
+    >>> from tidegate.sources import Batches
     >>> days = Batches(name="days", pairs=[(np.ones((150, 2)), np.ones(150))] * 3)
     >>> with TemporaryDirectory() as folder, Gate.open(folder, config) as gate:
     ...     [release.card["at"] for release in gate.run(days)]
@@ -75,12 +80,13 @@ class Gate(Erasing):
 
     def __init__(self, store: Store, config: Config, clock: Clock = now) -> None:
         self.store = store
-        self.config = config
-        self._run = DurableRun(store, config, self.train, clock)
-        self.plan = self._run.plan
-        self.progress = self._run.progress
+        self.config, self.settings = config, config.settings
+        self._steps = StateSteps(store, config, clock)
+        self._run = DurableRun(self._steps, self.train)
+        self.plan, self.progress = self._run.plan, self._run.progress
+        store.planned.plan = self.plan
         self.streams = self.progress.streams
-        self.about = self._run.about
+        self.about = self.settings.about
         self.engine = config.compute.build()
         self.persons = PersonIds(store, config)
         self.erasure_requests = ErasureRequests()
@@ -158,9 +164,9 @@ class Gate(Erasing):
             stop: The stop that the configuration corrects, if it does.
         """
         check_holdout(self.config, self.store)
-        _ = self._run.holdout  # raises now if it cannot be read
+        _ = self._steps.holdout  # raises now if it cannot be read
         self.persons.check()
-        if (published := self._run.published) is not None:
+        if (published := self._steps.published) is not None:
             publish_folder.check_separate(published, state)
             delete_unfinished(published)
             publish_folder.check_same_state(published, self.store)
@@ -175,7 +181,7 @@ class Gate(Erasing):
 
     def catch_up(self) -> None:
         """Publish and delete what a crash or a full disk left undone after a commit."""
-        self._run.after_commit()
+        self._steps.after_commit()
 
     def __enter__(self) -> Self:
         return self
@@ -238,7 +244,7 @@ class Gate(Erasing):
         """
         self._run.check_going()
         name = self.stream(stream)
-        check_ids(raw, protected=self.config.person is not None)
+        check_ids(raw, protected=self.plan.protects.persons)
         if raw.n == 0:
             return self.store.count(name)
         records, reasons = self.persons.owned(self._clean(name, raw), raw)
@@ -266,7 +272,8 @@ class Gate(Erasing):
 
     def form(self, stream: str) -> Rows | None:
         """An empty array of the features of a stream's records; None before the first."""
-        return self._run.form(stream)
+        form = self.store.form(stream)
+        return None if form is None else self.settings.packing.rows(form)
 
     def stream(self, stream: str | None) -> str:
         """The name of a stream, checked; None means the only stream."""
@@ -281,10 +288,11 @@ class Gate(Erasing):
         for name in self.streams:
             if name not in self._forms and (form := self.store.form(name)) is not None:
                 self._forms[name] = form
-        records = replace(self._run.intake, form=self._forms.get(stream)).records(raw.X, raw.y)
-        if self._run.packing is not None:
+        intake: Intake = replace(self.settings.intake, form=self._forms.get(stream))
+        records = intake.records(raw.X, raw.y)
+        if intake.packed is not None:
             return records  # all are of the columns' width
-        public = self._run.holdout
+        public = self._steps.holdout
         rows = [*self._forms.values(), *([] if public is None else [public.X])]
         for width in {each.shape[1] for each in rows} - {records.X.shape[1]}:
             mismatch = f"X has {records.X.shape[1]} features, but {width} were expected"
@@ -369,9 +377,9 @@ class Gate(Erasing):
     def ledger_view(self) -> LedgerView:
         """A view of all charges that can be updated as they grow."""
         descends = LEARNERS[self.config.learner.kind].descends
-        persons = self.plan.person is not None
+        persons = self.plan.protects.persons
         measured = MeasuredSteps(
-            self.store, budget=self.plan.budget, task=self.about.task, persons=persons
+            self.store, budget=self.plan.budget, predicted=self.about.predicted, persons=persons
         )
         return LedgerView(self.store, self.streams, descends=descends, measured=measured)
 
@@ -399,8 +407,12 @@ def _same_config(store: Store, config: Config | None) -> tuple[Config, Stop | No
 
     A change of a setting that affects privacy is refused, unless the state is stopped.
     """
+    if config is not None and _kept_as(config, store):
+        return config.settled(), None
     with readable("the configuration in the database"):
-        frozen, first = Config.from_json(store.config()), Config.from_json(store.settings())
+        frozen = Config.from_json(store.config())
+        kept = store.settings()
+        first = frozen if frozen.privacy_json() == kept else Config.from_json(kept)
     if forged := differences(first.privacy_json(), frozen.privacy_json()):
         edited = "the configuration in the database is not the one that the state was created with"
         raise StoreError(f"{edited}: {'; '.join(forged)}: {RESTORE}")
@@ -408,3 +420,8 @@ def _same_config(store: Store, config: Config | None) -> tuple[Config, Stop | No
         return frozen, None
     config = config.settled(frozen)
     return config, check_correction(store, frozen, config)
+
+
+def _kept_as(config: Config, store: Store) -> bool:
+    """Whether a state was created with exactly this configuration, and has it still."""
+    return (store.config(), store.settings()) == (config.to_json(), config.privacy_json())

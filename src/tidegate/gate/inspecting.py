@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import lock, person_key
+from tidegate.gate.damage import RESTORE, readable
 from tidegate.gate.database import Database
 from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA
 from tidegate.gate.locations import ELSEWHERE, Elsewhere, Locations
@@ -25,7 +26,6 @@ from tidegate.gate.opening import checked_layout, migrate_state, no_state, refus
 from tidegate.gate.segment_folder import SegmentFolder
 from tidegate.gate.sqlite import FILE, SqliteDatabase
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import RESTORE, readable
 from tidegate.gate.whole_file import check_ordinary, open_ordinary
 
 LOG, INDEX = f"{FILE}-wal", f"{FILE}-shm"

@@ -10,12 +10,11 @@ from typing import Any
 
 from tidegate.checks import StoreError, json_of
 from tidegate.gate.config.config import OPERATIONAL
+from tidegate.gate.damage import DAMAGED
 from tidegate.gate.database import Database
-from tidegate.gate.fit_rows import drop, line_of
+from tidegate.gate.fit_rows import PlannedWeights, drop, line_of
 from tidegate.gate.integrity import BEGINNING, COLUMNS, Sums, after
-from tidegate.gate.planned_weights import PlannedWeights
 from tidegate.gate.segments import checksum
-from tidegate.gate.store import DAMAGED
 from tidegate.release import canonical
 from tidegate.schedule.fit import RecordFit, superseded
 

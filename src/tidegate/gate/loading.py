@@ -169,7 +169,7 @@ def _sound(model: Model | RegressionModel) -> bool:
     positive("norm", model.norm)
     if weights.dtype != np.float64 or not np.isfinite(weights).all() or width < 1:
         return False
-    if model.transform is not None and model.transform.features != width:
+    if not model.prepared.suits(width):
         return False
     if isinstance(model, RegressionModel):
         return weights.ndim == 1

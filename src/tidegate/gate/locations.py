@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from tidegate.checks import json_of, optional_module, refuse
+from tidegate.gate.damage import readable
 from tidegate.gate.database import Database
 from tidegate.gate.segment_folder import (
     LocalFolder,
@@ -16,7 +17,6 @@ from tidegate.gate.segment_folder import (
     sync_folder,
 )
 from tidegate.gate.sqlite import SqliteDatabase
-from tidegate.gate.store import readable
 from tidegate.gate.whole_file import LARGEST_NOTE, delete_unfinished, read_whole, write_whole
 
 ELSEWHERE = "elsewhere.json"

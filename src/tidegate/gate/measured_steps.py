@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.gate.quality import counted_by, scores_on_card, shares_of, survey_on_card
+from tidegate.gate.quality import scores_on_card, shares_of, survey_on_card
 from tidegate.gate.store import Step, Store
 from tidegate.learn.drift import Drift, Errors, drift_of, drift_of_scores
-from tidegate.learn.learner import Task
-from tidegate.learn.measure_values import DIGITS, RANGES
+from tidegate.learn.measures.forms import DIGITS
 from tidegate.learn.moments import Moments
+from tidegate.learn.predicted import Predicted
 from tidegate.learn.score_kinds import read_scores
-from tidegate.learn.target_measures import NUMBERS
 from tidegate.privacy import Budget
-from tidegate.release.measure_words import guarded
-from tidegate.release.verdict import accuracy_alone, verdict, verdict_without_scores
+from tidegate.release.verdict import accuracy_alone, verdict
 
 Row = dict[str, Any]
 
@@ -67,13 +65,15 @@ class MeasuredSteps:
     Args:
         store: The store.
         budget: The budget of each record.
-        task: What is learnt.
+        predicted: What is predicted.
         persons: Whether persons are protected; then there is no drift alarm.
     """
 
-    def __init__(self, store: Store, *, budget: Budget, task: Task, persons: bool = False) -> None:
-        self._store, self._budget, self._task = store, budget, task
-        self._classes, self._persons = task.groups, persons
+    def __init__(
+        self, store: Store, *, budget: Budget, predicted: Predicted, persons: bool = False
+    ) -> None:
+        self._store, self._budget, self._predicted = store, budget, predicted
+        self._classes, self._persons = len(predicted.labels), persons
         self._noted: deque[Step] = deque(maxlen=MAX_STEPS_KEPT)  # not computed yet
         self._known: deque[MeasuredStep] = deque(maxlen=MAX_STEPS_KEPT)
         self._errors: dict[str, Errors] = {}
@@ -112,15 +112,12 @@ class MeasuredSteps:
             self._errors[step.stream] = before.after(scores)
             drift = other if drift is None else drift.beside(other)
             measures = scores_on_card(noisy)["scores"] if full else None
-        before_it, found = self._scored.get(step.stream), None
-        self._scored[step.stream] = measures
+        scored = measures
         if step.evaluation is not None and noisy is None:
             value, deviation = step.evaluation.value, step.evaluation.deviation
-            alone = accuracy_alone(value, deviation, step.span.size)
-            found = verdict_without_scores(alone, before_it)
-            self._scored[step.stream] = alone
-        elif measures is not None:
-            found = verdict(measures, before_it)
+            scored = accuracy_alone(value, deviation, step.span.size)
+        found = verdict(scored, self._scored.get(step.stream))
+        self._scored[step.stream] = scored
         return MeasuredStep(step=step, survey=survey, measures=measures, drift=drift, verdict=found)
 
     def _of_survey(self, step: Step) -> tuple[Row | None, Drift | None]:
@@ -140,11 +137,10 @@ class MeasuredSteps:
         self._before[step.stream] = stored.moments
         drift = None
         if before is not None:
-            counted = "targets" if self._task.predicts_target else "classes"
             before_it = Moments(classes=self._classes, cells=before)
-            drift = drift_of(before_it, seen, counted=counted)
-        on_card = survey_on_card(seen, stored.share, step.span, counted=counted_by(self._task))
-        return on_card, drift
+            drift = drift_of(before_it, seen, counted=self._predicted.changes)
+        counted = self._predicted.counted
+        return survey_on_card(seen, stored.share, step.span, counted=counted), drift
 
     def _moments_before(self, step: Step, size: int) -> NDArray[np.float64] | None:
         """The moments before a step; None for the first."""
@@ -153,14 +149,6 @@ class MeasuredSteps:
             stored = self._store.survey(step.stream, step.span.start)
             found = None if stored is None else stored.moments
         return found if found is not None and found.size == size else None
-
-
-def compact(measures: Mapping[str, Any] | None) -> Row | None:
-    """The measures that are one number, each with its deviation; None if it is too noisy."""
-    if measures is None:
-        return None
-    names = RANGES if "target" not in measures else NUMBERS
-    return {name: guarded(name, measures.get(name)) for name in names}
 
 
 def drift_row(drift: Drift | None) -> Row | None:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from tidegate.checks import StoreError
 from tidegate.gate import person_key
+from tidegate.gate.damage import DAMAGED, RESTORE, readable
 from tidegate.gate.layout import LAYOUT, MIGRATIONS, SCHEMA, migrate
 from tidegate.gate.locations import ELSEWHERE, Elsewhere, Locations
 from tidegate.gate.lock import Lock
 from tidegate.gate.segment_folder import SegmentFolder, make_folder
 from tidegate.gate.sqlite import FILE, SqliteDatabase
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import DAMAGED, RESTORE, NoStateError, readable
+from tidegate.gate.store import NoStateError
 from tidegate.gate.whole_file import UNFINISHED
 
 STATE_FILES = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, person_key.FILE}

@@ -12,10 +12,10 @@ from tidegate.checks import InvalidValueError
 from tidegate.gate.config import Config
 from tidegate.gate.opening import KeyMaker
 from tidegate.gate.person_key import checked_key, new_key
-from tidegate.gate.sources import RawBatch
 from tidegate.gate.store import Store
 from tidegate.learn.owners import owned_by, owners_of
 from tidegate.learn.records import Owners, Records
+from tidegate.sources import RawBatch
 
 
 class PersonIds:

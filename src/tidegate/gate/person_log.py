@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError, json_of
+from tidegate.gate.damage import readable
 from tidegate.gate.database import without_pad
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.person_index import PersonIndex, names_of
-from tidegate.gate.person_recent import RecentSteps
-from tidegate.gate.person_rows import MAX_UNMERGED_RANGES, PersonRows, admissions_in
+from tidegate.gate.person_rows import MAX_UNMERGED_RANGES, PersonRows, RecentSteps, admissions_in
 from tidegate.gate.person_runs import (
     EMPTY,
     Numbers,
@@ -26,7 +26,6 @@ from tidegate.gate.person_runs import (
     step_digest,
 )
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import readable
 from tidegate.learn.persons import Admitted
 from tidegate.learn.records import Owners
 from tidegate.learn.step_admission import StepAdmission

@@ -1,30 +1,25 @@
 """Proposes a configuration for a file: by the names of its columns, or by its public records."""
 
 import math
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.arrow_values import as_objects, is_text
+from tidegate.checks import InvalidValueError
 from tidegate.features.columns import Column, Flag, Number, Time, Vector, column_of
 from tidegate.features.columns.time import CYCLES, ticks
-from tidegate.gate.config.placeholders import PLACEHOLDER
 from tidegate.gate.config.skeleton import Proposed, Source, in_toml
-from tidegate.gate.config.tables import FILES
-from tidegate.gate.sources import Csv, Files, JsonLines, SourceColumns
-from tidegate.gate.sources.columns import NO_LABEL
-from tidegate.gate.sources.files import as_utf8, regular
-from tidegate.gate.sources.source import SourceError
+from tidegate.gate.config.texts import PLACEHOLDER
+from tidegate.kinds import values_of
 from tidegate.learn.labels import cut_words
+from tidegate.sources.files import Named, as_utf8, kind_of_file, readable, regular
+from tidegate.sources.source import SourceError
+from tidegate.sources.source_columns import NO_LABEL
 
 MAX_RECORDS_READ = 100_000
 """The most records of a public file that are read."""
@@ -42,6 +37,9 @@ WORDS = 4
 """Texts with more words than this on average are texts, not categories."""
 
 
+NO_TYPE = pa.null()
+"""The type of a column in a file that says none."""
+
 NOT_AVAILABLE = {"NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"}
 """Words that are likely to mean a missing value in a category; "none" is often a value."""
 
@@ -54,32 +52,28 @@ def propose(path: Path, *, label: str | None = None, public: bool = False) -> So
         label: The column to predict.
         public: Whether everyone may know the records. Only then are they read.
     """
-    kind = as_utf8(path).suffix.removeprefix(".").lower()
-    if kind not in FILES:
-        raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
-    try:
+    with readable(path):
+        reader = kind_of_file(as_utf8(path)).guessed(path, NO_LABEL)
         regular(path)
-        found, delimiter, types = _header(path, kind, public=public)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else "it is damaged"
-        raise SourceError(f"{path} cannot be read: {reason}; check the path") from error
-    names = [name for name in found if name]  # the index of a data frame has no name
-    _check(path, names, label)
-    read = [name for name in names if name != label]
-    known: dict[str, Any] = {
-        "path": str(path),
-        "type": kind,
-        "delimiter": delimiter,
-        "label": label,
-    }
+        header = reader.header(path)
+    if header is None and not public:
+        why = "the names of its columns are in its records, which are read only with --public"
+        raise InvalidValueError(f"{path}: {why}; if they are private, write [[columns]] by hand")
+    if header is None:
+        header = list(map(Named, reader.sample(path, MAX_RECORDS_READ)))
+    types = {each.name: each.type for each in header if each.name}  # a data frame's index has none
+    _check(path, [each.name for each in header if each.name], label)
+    read = [name for name in types if name != label]
+    keys = {name: v for name, v in values_of(reader).items() if name not in {"path", "follow"}}
+    known: dict[str, Any] = {"path": str(path), "type": reader.type, "keys": keys, "label": label}
     if not public:
-        proposed = [_by_type(name, types.get(name)) for name in read]
-        return Source(columns=proposed, typed=bool(types), **known)
-    values, count = _sample(path, kind, delimiter, names)
+        proposed = [_by_type(name, types[name] or NO_TYPE) for name in read]
+        return Source(columns=proposed, typed=any(types.values()), **known)
+    values = reader.sample(path, MAX_RECORDS_READ)
     return Source(
-        columns=[_by_values(name, values[name], types.get(name)) for name in read],
-        outcome=[] if label is None else _outcome(values[label]),
-        records=count,
+        columns=[_by_values(name, values[name], types[name]) for name in read],
+        outcome=_outcome(values[label]) if label else [],
+        records=max(map(len, values.values())),
         **known,
     )
 
@@ -94,93 +88,11 @@ def _check(path: Path, names: Sequence[str], label: str | None) -> None:
         raise SourceError(f"column {label} is not in {path}, which has {shown}: check --label")
 
 
-def _header(
-    path: Path, kind: str, *, public: bool
-) -> tuple[list[str], str | None, dict[str, pa.DataType]]:
-    """The names of a file's columns, its delimiter and, if the file has them, their types."""
-    if kind == "parquet":
-        try:
-            schema = pq.read_schema(path)
-        except pa.ArrowException as error:
-            wrong = f"{path} is not a readable Parquet file"
-            raise SourceError(f"{wrong}: restore it, or write it again") from error
-        return schema.names, None, dict(zip(schema.names, schema.types, strict=True))
-    if kind == "csv":
-        delimiter = likely_delimiter(path)
-        return Csv(columns=NO_LABEL, delimiter=delimiter).header(path), delimiter, {}
-    if not public:
-        why = "the names of its columns are in its records, which are read only with --public"
-        advice = "if they are private, write [[columns]] by hand"
-        raise InvalidValueError(f"{path} is a file of JSON lines: {why}; {advice}")
-    keys: dict[str, None] = {}
-    for row in _json_rows(path):
-        keys.update(dict.fromkeys(row))
-    return list(keys), None, {}
-
-
-def likely_delimiter(path: Path) -> str:
-    """The likely delimiter, by the first line alone."""
-    with path.open("rb") as file:
-        first = file.readline(2**20).decode(errors="replace")
-    return max(",;\t|", key=first.count)
-
-
-def _json_rows(path: Path) -> Iterator[dict[str, Any]]:
-    lines = JsonLines(columns=NO_LABEL)
-    with path.open("rb") as file:
-        yield from (
-            row
-            for row in map(lines.parsed, islice(file, MAX_RECORDS_READ))
-            if isinstance(row, dict)
-        )
-
-
-def _sample(
-    path: Path, kind: str, delimiter: str | None, names: Sequence[str]
-) -> tuple[dict[str, list[Any]], int]:
-    """The first records of a public file, column by column."""
-    if kind == "jsonl":
-        rows = list(_json_rows(path))
-        return {name: [row.get(name) for row in rows] for name in names}, len(rows)
-    if kind == "parquet":
-        return _parquet_sample(path, names)
-    reader = Csv(columns=SourceColumns.of_any_kind(names), delimiter=delimiter or ",")
-    values: dict[str, list[Any]] = {name: [] for name in names}
-    count = 0
-    for raw in Files(name="init", path=path, format=reader).batches(None):
-        for name in names:
-            values[name] += raw.X[: MAX_RECORDS_READ - count].columns[name].to_pylist()
-        count = min(count + raw.n, MAX_RECORDS_READ)
-        if count == MAX_RECORDS_READ:
-            break
-    return values, count
-
-
-def _parquet_sample(path: Path, names: Sequence[str]) -> tuple[dict[str, list[Any]], int]:
-    """The first rows of a public Parquet file, whatever the types of its columns."""
-    taken: list[pa.RecordBatch] = []
-    try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            for batch in file.iter_batches():
-                taken.append(
-                    batch.slice(0, MAX_RECORDS_READ - sum(each.num_rows for each in taken))
-                )
-                if not taken[-1].num_rows:
-                    break
-    except (pa.ArrowException, OSError) as error:
-        wrong = f"{path} is not a readable Parquet file"
-        raise SourceError(f"{wrong}: restore it, or write it again") from error
-    lists = {name: [v for each in taken for v in as_objects(each[name])] for name in names}
-    return lists, sum(each.num_rows for each in taken)
-
-
-def _by_type(name: str, kind: pa.DataType | None) -> Proposed:
-    """What a column may be, by its type in a Parquet file."""
+def _by_type(name: str, kind: pa.DataType) -> Proposed:
+    """What a column may be, by its type, if the file says so; a text may be anything."""
     keys: dict[str, Any] = {}
     proposed_kind = PLACEHOLDER
-    if kind is None or is_text(kind) or isinstance(kind, pa.DictionaryType):
-        pass
-    elif pa.types.is_boolean(kind):
+    if pa.types.is_boolean(kind):
         proposed_kind = "flag"
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         proposed_kind, keys = "time", {"parts": [*CYCLES]}
@@ -207,7 +119,7 @@ def _kind_by_values(  # noqa: PLR0911 (a table of kinds)
     name: str, values: Sequence[Any], kind: pa.DataType | None = None
 ) -> Proposed:
     """What a column may be, by its public values; a dictionary in a Parquet file is a category."""
-    given = [each for each in values if each is not None and each != ""]
+    given = _given(values)
     if not given:
         return Proposed(name=name)
     if vector := _vector(name, given):
@@ -216,7 +128,7 @@ def _kind_by_values(  # noqa: PLR0911 (a table of kinds)
     different = sorted(set(texts))
     varies = len(different) > 1
     many = len(texts) >= MIN_VALUES_TO_JUDGE
-    if isinstance(kind, pa.DictionaryType) and given:
+    if isinstance(kind, pa.DictionaryType):
         return _category(name, texts)
     if _all_are(Flag(name), given) and len(different) == 2:
         return Proposed(name=name, kind="flag", keys={}, active=True)
@@ -233,6 +145,11 @@ def _kind_by_values(  # noqa: PLR0911 (a table of kinds)
     if sum(len(each.split()) for each in texts) > WORDS * len(texts):
         return Proposed(name=name, kind="text", keys={"size": 1024}, active=varies)
     return _category(name, texts)
+
+
+def _given(values: Sequence[Any]) -> list[Any]:
+    """The values that are not missing."""
+    return [each for each in values if each not in (None, "")]
 
 
 def _category(name: str, texts: Sequence[str]) -> Proposed:
@@ -299,7 +216,7 @@ def _range(numbers: NDArray[np.float64]) -> dict[str, float]:
 
 def _outcome(values: Sequence[Any]) -> list[str]:
     """The lines of [records] that say what a public label is."""
-    given = [each for each in values if each is not None and each != ""]
+    given = _given(values)
     if not given:
         return []
     number = Number("label", low=0, high=1)

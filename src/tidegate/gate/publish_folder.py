@@ -13,15 +13,19 @@ from pathlib import Path
 
 from tidegate.checks import InvalidValueError, StoreError, json_of, refuse
 from tidegate.gate import export
+from tidegate.gate.damage import Problem
 from tidegate.gate.integrity import HISTORY
 from tidegate.gate.segment_folder import make_folder
-from tidegate.gate.store import Problem, Store
+from tidegate.gate.store import Store
 from tidegate.gate.verify_noise import problems_of_card
 from tidegate.gate.whole_file import read_whole
 from tidegate.release import FIRST, StoredRelease
 
 KINDS = ("safetensors", "md", "json")
 """The files of a release in the order of writing: the card (JSON) comes after the model."""
+
+BESIDE = ("json", "md", "sha256")
+"""The files beside a model."""
 
 OTHER = "the folder belongs to another state, or this one is an older copy; see docs/store.md"
 REPAIR = "see docs/store.md for the repair"
@@ -204,7 +208,9 @@ def verify(folder: Path | str, newest: int | None = None, *, cards: bool = True)
         cards: Also check that each card states the noise which its share of the budget requires.
     """
     folder = Path(folder)
-    numbers = [each for each in _numbers(folder) if newest is None or each <= newest]
+    beside = _numbers(folder, *BESIDE)  # first: a running gate writes the model, then these
+    models = _numbers(folder)
+    numbers = [each for each in models if newest is None or each <= newest]
     if not numbers and newest is None:
         yield "it holds no release: name the folder that [publish] folder names"
         return
@@ -212,9 +218,12 @@ def verify(folder: Path | str, newest: int | None = None, *, cards: bool = True)
     if missing := last + 1 - len(numbers):
         first = next((at for at, number in enumerate(numbers) if at != number), len(numbers))
         yield f"{missing:,} release(s) missing, starting with release {first}: {REPAIR}"
+    if strays := sorted({*beside} - {*models}):
+        many = f"{len(strays):,} release(s), starting with {strays[0]}"
+        yield f"files of {many}, have no model beside them: do not trust them; {REPAIR}"
     try:
         latest = newest_published(folder)
-        if latest is None or latest < last or latest not in _numbers(folder):
+        if latest is None or latest < last or latest not in models:
             named = "nothing" if latest is None else latest
             yield f"latest names {named}, but the newest release is {last}: {REPAIR}"
     except InvalidValueError as error:
@@ -298,9 +307,9 @@ def _name(number: int, kind: str) -> str:
     return f"{number:06}.{kind}"
 
 
-def _numbers(folder: Path) -> Sequence[int]:
-    """The numbers of the models in a folder, in order."""
-    names = (path.stem for path in folder.glob("*.safetensors"))
+def _numbers(folder: Path, *kinds: str) -> Sequence[int]:
+    """The numbers of the models in a folder, or of other kinds of its files, in order."""
+    names = {path.stem for kind in kinds or ("safetensors",) for path in folder.glob(f"*.{kind}")}
     numbers = {name: int(name) for name in names if name.isascii() and name.isdecimal()}
     return sorted(number for name, number in numbers.items() if name == f"{number:06}")
 

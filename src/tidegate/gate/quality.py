@@ -2,28 +2,23 @@
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from tidegate.checks import InvalidValueError
 from tidegate.gate.store import Evaluation
-from tidegate.learn import exact_measures, target_measures
-from tidegate.learn.learner import Task, Weights
-from tidegate.learn.private_accuracy import correct, deviation, margins_of, private_accuracy
+from tidegate.learn.learner import Weights
+from tidegate.learn.measures.measure import Measures
+from tidegate.learn.predicted import Predicted
+from tidegate.learn.private_accuracy import deviation, margins_of, private_accuracy
 from tidegate.learn.records import Records, join
 from tidegate.learn.rules import RULES
-from tidegate.learn.score_kinds import AnyScores, headline, headline_name, measures_of, read_scores
-from tidegate.learn.scores import score
+from tidegate.learn.score_kinds import KINDS, headline, headline_name, measures_of, read_scores
 from tidegate.learn.slot_weights import without_owners
 from tidegate.learn.survey import Survey, settings
-from tidegate.learn.target import RESOLUTION, Target
-from tidegate.learn.target_scores import score_targets
-from tidegate.learn.transform import Transform
+from tidegate.learn.transform import Prepared
 from tidegate.privacy import Budget
 from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance, allowance_of
+from tidegate.privacy.budget import allowance_of
 from tidegate.release import Card, StoredRelease
 from tidegate.schedule import Span
 
@@ -53,44 +48,23 @@ def evaluate(  # noqa: PLR0913 - the release, the step and public numbers
     """
     paid = allowance_of(budget, share)
     found: dict[str, Any] = {"release": release.number, "share": share}
-    noise: dict[str, Any] = {"norm": norm, "allowance": paid, "bits": bits}
     if not with_scores:
-        accuracy = private_accuracy(release.weights, step, release.transform, **noise)
+        accuracy = private_accuracy(
+            release.weights, step, release.prepared, norm=norm, allowance=paid, bits=bits
+        )
         return Evaluation(**found, value=accuracy, deviation=deviation(step.n, paid))
-    scores = _scores(release, without_owners(step), rules=rules, **noise)
-    first = headline(scores)
-    return Evaluation(
-        **found, value=first.value, deviation=first.deviation, scores=scores.as_json()
+    step = without_owners(step)
+    scores = KINDS[release.predicted.kind].score(
+        release.predicted,
+        margins_of(release.weights, step, release.prepared, norm=norm),
+        step,
+        allowance=paid,
+        bits=bits,
+        person_weights=step.person_weights,
+        rules=rules,
     )
-
-
-def _scores(  # noqa: PLR0913 - see `evaluate`
-    release: StoredRelease,
-    step: Records,
-    *,
-    norm: float,
-    allowance: Allowance,
-    bits: Bits,
-    rules: int,
-) -> AnyScores:
-    """The scores of a release on a step: of classes, or of a target."""
-    margins = margins_of(release.weights, step, release.transform, norm=norm)
-    target = release.target
-    shared: dict[str, Any] = {
-        "allowance": allowance,
-        "bits": bits,
-        "person_weights": step.person_weights,
-    }
-    if target is None:
-        classes = len(release.card["classes"])
-        return score(margins, step.y, step.usable, classes=classes, rules=rules, **shared)
-    shared |= {"low": target.low, "high": target.high}
-    return score_targets(margins, _truths(step), step.usable, **shared)
-
-
-def _truths(records: Records) -> NDArray[np.float64]:
-    """The targets of records, in units in which the range is from -1 to 1."""
-    return np.multiply(records.y, RESOLUTION, dtype=np.float64)
+    _, value, noise = headline(scores)
+    return Evaluation(**found, value=value, deviation=noise, scores=scores.as_json())
 
 
 def on_card(evaluation: Evaluation, span: Span) -> Card:
@@ -110,11 +84,6 @@ def scores_on_card(noisy: Mapping[str, Any]) -> Card:
     """The noisy counts of an evaluation and what they tell, in the form that cards have them."""
     measures = measures_of(read_scores(noisy))
     return {"scores": measures.as_json(), "noisy_counts": dict(noisy)}
-
-
-def counted_by(task: Task) -> Literal["classes", "parts"]:
-    """What the surveys of a task count: classes, or parts of a target's range."""
-    return "parts" if task.predicts_target else "classes"
 
 
 def shares_of(survey: Mapping[str, Any]) -> list[float]:
@@ -164,8 +133,8 @@ def public_records(name: str | None, parts: Iterable[Records]) -> Records:
 def on_public(
     weights: Weights,
     records: Records,
-    transform: Transform | None,
-    predicted: int | Target,
+    transform: Prepared,
+    predicted: Predicted,
     *,
     norm: float,
 ) -> Card:
@@ -174,20 +143,16 @@ def on_public(
     Args:
         weights: The model.
         records: The public records.
-        transform: The transform of the release, if it has one.
-        predicted: The number of classes, or the target.
+        transform: What the release does to rows.
+        predicted: What is predicted.
         norm: The public bound on the norm of every record.
     """
+    kind = KINDS[predicted.kind]
     margins = margins_of(weights, records, transform, norm=norm)
-    usable = int(records.usable.sum())
-    if isinstance(predicted, Target):
-        ends = {"low": predicted.low, "high": predicted.high}
-        found = target_measures.exact(margins, _truths(records), records.usable, **ends)
-        mae = None if found.mae is None else found.mae.value
-        return {"records": usable, "mae": mae, "scores": found.as_json()}
-    measures = exact_measures.exact(margins, records.y, records.usable, predicted)
+    found = Measures(kind.answers(predicted, margins, records))
+    first = found.values[kind.headline]
     return {
-        "records": usable,
-        "accuracy": correct(weights, records, transform, norm=norm) / usable,
-        "scores": measures.as_json(),
+        "records": int(records.usable.sum()),
+        kind.headline: None if first is None else first.value,
+        "scores": found.as_json(),
     }

@@ -10,11 +10,12 @@ from tidegate.checks import StoreError, refuse
 from tidegate.compute.cuts import power_of_two
 from tidegate.features.rows import Rows
 from tidegate.gate import segments
+from tidegate.gate.damage import DAMAGED, readable
 from tidegate.gate.erasure import ERASED
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.segment_folder import SegmentFolder
 from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import DAMAGED, Batch, Quarantined, Segment, readable
+from tidegate.gate.store import Batch, Quarantined, Segment
 from tidegate.learn.records import Owners, Piece, Records, Slots, chosen, join
 from tidegate.schedule import Span
 
@@ -51,17 +52,18 @@ class RecordLog:
 
     def form(self, stream: str) -> Rows | None:
         """An empty array with the stream's width, dtype and kind; None before its first record."""
-        row = self._state.one("SELECT kind FROM streams WHERE stream = ?", stream)
+        row = self._state.of_stream(stream)
         with readable(f"the kind of {stream}"):
-            return None if row is None else segments.form(row[0])
+            return None if row is None else segments.form(row.kind)
 
     def count(self, stream: str) -> int:
         """The number of durable records of a stream."""
-        return self._state.of_stream("count", stream)
+        row = self._state.of_stream(stream)
+        return 0 if row is None else row.records
 
     def offset(self, source: str) -> str | None:
         """The offset up to which a source has been read; None if never."""
-        row = self._state.one("SELECT place, seal FROM offsets WHERE source = ?", source)
+        row = self._state.fact("SELECT place, seal FROM offsets WHERE source = ?", source)
         with readable(f"the offset of {source}"):
             sound = row is None or row[1] == segments.checksum(row[0].encode())
         if not sound:
@@ -129,10 +131,9 @@ class RecordLog:
             self._state.insert("arrivals", [(batch.stream, start, span.stop, batch.source)])
 
     def _check_kind(self, stream: str, records: Records) -> None:
-        row = self._state.one("SELECT kind FROM streams WHERE stream = ?", stream)
-        kind = segments.kind(records)
-        if row is not None and row[0] != kind:
-            raise refuse(f"a batch of {stream}", f"{row[0]}, like earlier batches", kind)
+        row, kind = self._state.of_stream(stream), segments.kind(records)
+        if row is not None and row.kind != kind:
+            raise refuse(f"a batch of {stream}", f"{row.kind}, like earlier batches", kind)
 
     def _place(self, stream: str, start: int, records: Records, cut: int) -> list[tuple[Any, ...]]:
         """The rows of new records, which replace all waiting rows from the start of the first.
@@ -187,8 +188,8 @@ class RecordLog:
 
     def owners(self, stream: str, span: Span) -> Owners | None:
         """Whose the slots of a span are; None if records are protected."""
-        row = self._state.one("SELECT kind FROM streams WHERE stream = ?", stream)
-        if row is None or not str(row[0]).endswith(segments.OWNED):
+        row = self._state.of_stream(stream)
+        if row is None or not row.kind.endswith(segments.OWNED):
             return None
         found = [piece.load().owners for piece in self.pieces(stream, span)]
         return np.concatenate([each for each in found if each is not None])

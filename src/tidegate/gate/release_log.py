@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from tidegate.checks import StoreError, json_of
 from tidegate.gate.correction import beginning
+from tidegate.gate.damage import RESTORE, readable
 from tidegate.gate.erasure_lines import after_erasures, place_of
 from tidegate.gate.fit_rows import (
+    PlannedWeights,
     drop,
     fit_row,
     line_of,
@@ -24,17 +26,8 @@ from tidegate.gate.fit_rows import (
 from tidegate.gate.integrity import after
 from tidegate.gate.layout import FIT, STEP, covered
 from tidegate.gate.person_log import PersonLog
-from tidegate.gate.planned_weights import PlannedWeights
-from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import (
-    RESTORE,
-    ErasedError,
-    Evaluation,
-    FitToStore,
-    Step,
-    StoredSurvey,
-    readable,
-)
+from tidegate.gate.state_database import StateDatabase, StreamRow
+from tidegate.gate.store import ErasedError, Evaluation, FitToStore, Step, StoredSurvey
 from tidegate.learn.persons import Admitted
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
@@ -53,17 +46,18 @@ class ReleaseLog:
 
     def __init__(self, state: StateDatabase) -> None:
         self._state, self._db = state, state.db
-        self._planned = PlannedWeights(state.db)
+        self.planned = PlannedWeights(state.db)
         self._persons = PersonLog(state)
         self._ledgers: dict[str, Ledger] = {}  # for streams charged since the state was opened
 
     def done(self, stream: str) -> int:
         """The record count up to which all due fits have been carried out."""
-        return self._state.of_stream("done", stream)
+        row = self._state.of_stream(stream)
+        return 0 if row is None else row.done
 
     def state(self) -> str | None:
         """The two-stream state of the last `publish`; None for one stream."""
-        arrived: str | None = self._state.one("SELECT arrived FROM state")[0]
+        arrived: str | None = self._state.fact("SELECT arrived FROM state")[0]
         return arrived
 
     def publish(  # noqa: PLR0913 (one for each part of a step)
@@ -78,8 +72,14 @@ class ReleaseLog:
         admitted: Admitted | None = None,
         erasures: int | None = None,
     ) -> list[StoredRelease]:
-        """Charge a step's survey, evaluation and fits, store the models; set done to `at`."""
-        done, count = self.done(stream), self._state.of_stream("count", stream)
+        """Charge a step's survey, evaluation and fits, store the models; set done to `at`.
+
+        If persons are protected, store the admission that `admit` has decided: `admitted`. Models
+        that are not released are dropped once they are `superseded`. If `erasures` is given and is
+        not the number of erasures now, raise ErasedError.
+        """
+        row = self._state.of_stream(stream) or StreamRow("")
+        done, count = row.done, row.records
         if not done < at <= count:
             raise StoreError(
                 f"cannot publish {stream} at {at}: it must be above {done} and at most {count}"
@@ -117,7 +117,7 @@ class ReleaseLog:
 
     def erasures(self) -> int:
         """The number of erasures so far."""
-        return int(self._state.one("SELECT count(*) FROM erasures")[0])
+        return int(self._state.fact("SELECT count(*) FROM erasures")[0])
 
     def _check_nothing_erased(self, before: int | None) -> None:
         """Refuse a step whose records may have been erased since it began."""
@@ -168,7 +168,7 @@ class ReleaseLog:
                 number, previous = number + 1, row[-1]
             history = after(history, [*row[:6], *row[7:]])
             for text in (2, 4):  # the fit and its card
-                row[text] = self._planned.left_out(row[text])
+                row[text] = self.planned.left_out(row[text])
             marks = ", ".join("?" * len(row))
             self._db.execute(f"INSERT INTO fits VALUES ({marks})", row)  # noqa: S608
         return first, history
@@ -184,7 +184,7 @@ class ReleaseLog:
         history = str(earlier[0][-1]) if earlier else beginning(self._db)
         history = after_erasures(self._db, history, place._replace(steps=place.steps - 1))
         fits = f"SELECT {FIT} FROM fits ORDER BY number DESC LIMIT {MAX_FITS_PER_STEP}"  # noqa: S608
-        texts = self._planned
+        texts = self.planned
         newest = takewhile(
             lambda row: (row[1], texts.fields(row[2])["at"]) == (step[1], step[3]),
             self._db.execute(fits).fetchall(),
@@ -201,7 +201,7 @@ class ReleaseLog:
         held = "stream = ? AND release IS NULL AND length(weights) > 0"
         rows = self._db.execute(f"SELECT fit, share FROM fits WHERE {held}", (stream,)).fetchall()  # noqa: S608
         gone = superseded(
-            [line_of(self._planned.fields(fit), share).fit for fit, share in rows], due
+            [line_of(self.planned.fields(fit), share).fit for fit, share in rows], due
         )
         self._state.sums.add("dropped", drop(self._db, gone))
 
@@ -233,7 +233,7 @@ class ReleaseLog:
 
     def newest_step(self) -> Step | None:
         """The step carried out last; None if there is none."""
-        row = self._state.one(f"SELECT {PAID} FROM steps ORDER BY number DESC LIMIT 1")  # noqa: S608
+        row = self._state.fact(f"SELECT {PAID} FROM steps ORDER BY number DESC LIMIT 1")  # noqa: S608
         return None if row is None else step_of(*row)
 
     def survey(self, stream: str, at: int | None = None) -> StoredSurvey | None:
@@ -249,7 +249,7 @@ class ReleaseLog:
     def _released(self) -> int:
         """The number of releases."""
         with readable("the number of releases in the database"):
-            return int(self._state.one("SELECT coalesce(max(release), -1) + 1 FROM fits")[0])
+            return int(self._state.fact("SELECT coalesce(max(release), -1) + 1 FROM fits")[0])
 
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
         """The releases from number `start` on, in order."""
@@ -267,7 +267,7 @@ class ReleaseLog:
         card, shape, data, previous, stored_hash = row
         with readable(f"release {number}"):
             release = StoredRelease(
-                card=self._planned.fields(card),
+                card=self.planned.fields(card),
                 weights=weights_of(shape, data),
                 previous=previous,
                 hash=stored_hash,
@@ -329,7 +329,7 @@ class ReleaseLog:
         if row is None:
             raise StoreError(f"fit {number} is missing: {RESTORE}")
         with readable(f"the card of fit {number}"):
-            return self._planned.fields(row[0])
+            return self.planned.fields(row[0])
 
     def cards(self) -> Iterator[tuple[str, Card]]:
         """The stream and the card of every fit, released or not, in order."""
@@ -338,7 +338,7 @@ class ReleaseLog:
                 "SELECT number, stream, card FROM fits ORDER BY number"
             ):
                 with readable(f"the card of fit {number}"):
-                    yield stream, self._planned.fields(card)
+                    yield stream, self.planned.fields(card)
 
     def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
         """The ledger lines of fits after number `after`, of one stream or of all."""
@@ -346,4 +346,4 @@ class ReleaseLog:
         query = f"SELECT fit, share FROM fits WHERE number > ? {of} ORDER BY number"  # noqa: S608
         with self._state.explained():
             for fit, share in self._db.execute(query, values):
-                yield line_of(self._planned.fields(fit), share)
+                yield line_of(self.planned.fields(fit), share)

@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from tidegate.checks import StoreError
+from tidegate.gate.damage import RESTORE
 from tidegate.gate.failpoints import failpoint
-from tidegate.gate.store import RESTORE
 from tidegate.gate.whole_file import open_ordinary, write_whole
 
 Where = Path | str

@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from tidegate.checks import StoreError
 from tidegate.features.rows import Rows
+from tidegate.gate.damage import DAMAGED, RESTORE
 from tidegate.gate.segment_folder import SegmentFolder, Where, fetched
-from tidegate.gate.store import DAMAGED, RESTORE
 from tidegate.learn.records import Records, Slots
 
 OWNED = ", owned"

@@ -1,17 +1,26 @@
-"""The loop of `Gate.run`: read the sources and carry out the fits that become due."""
+"""The loop of `Gate.run`: read the sources and carry out the fits that become due.
+
+Files that the state has already taken are refused, and so are holdouts that are not public.
+"""
 
 import select
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from tidegate.checks import InvalidValueError
+from tidegate.gate.config import Config, file_name
 from tidegate.gate.durable_run import DurableRun
-from tidegate.gate.sources import RawBatch, Source, StandardInput
-from tidegate.gate.sources.files import Files, Follow
-from tidegate.gate.sources.source import check_columns
 from tidegate.gate.store import Store
 from tidegate.release import StoredRelease
+from tidegate.sources import RawBatch, Source, SourceError
+from tidegate.sources.configured import Follow
+from tidegate.sources.file_offset import FileOffset
+from tidegate.sources.files import Files, regular
+from tidegate.sources.json_lines import StandardInput
+from tidegate.sources.source import checked_first, shared
 
 PAUSE = 1.0
 """Seconds between two reads of a source that is followed."""
@@ -31,7 +40,7 @@ def check_readable(sources: Iterable[Source]) -> None:
         if not isinstance(source, StandardInput):
             batches = source.batches(None)
             try:
-                _check_first(source, next(batches, None))
+                next(checked_first(batches, str(source)), None)
             finally:
                 _close([batches])
 
@@ -97,25 +106,13 @@ def _unread(source: Source, store: Store) -> Generator[RawBatch]:
     batches = source.batches(offset)
     coming = ahead(batches) if isinstance(source, Files) else batches
     try:
-        for raw in coming:
-            if offset is None:
-                _check_first(source, raw)
+        for raw in coming if offset is not None else checked_first(coming, str(source)):
             if store.offset(source.name) != offset:  # records would be taken twice
                 raise InvalidValueError(f"another run has read {source.name} since: {AGAIN}")
             yield raw
             offset = raw.offset if raw.n else offset
     finally:
         _close([coming, batches])
-
-
-def _check_first(source: Source, raw: RawBatch | None) -> None:
-    """Refuse a first batch that lacks a column in every record, as a CSV file without it is.
-
-    Not of a broker: its messages cannot be corrected, and its first batch may hold only one.
-    """
-    if raw is not None and isinstance(source, Files | StandardInput):
-        where = "standard input" if isinstance(source, StandardInput) else str(source.path)
-        check_columns(raw, where)
 
 
 def ahead(batches: Iterator[RawBatch]) -> Generator[RawBatch]:
@@ -142,3 +139,105 @@ def _close(opened: Iterable[Iterator[RawBatch]]) -> None:
     for batches in opened:
         if isinstance(batches, Generator):
             batches.close()
+
+
+PUBLIC = "holdout accuracies are published without noise, so use public records"
+BLOCK = 2**20
+
+
+def check_sources(config: Config) -> None:
+    """Refuse a holdout that [source] reads, under any name, or that copies its files."""
+    if (holdout := config.holdout()) is None:
+        return
+    for identity in config.identities:
+        if (both := shared(holdout.identity, identity)) is not None:
+            raise _private(holdout.root, f"[source] reads {both}")
+    for path in holdout.files():
+        for other in filter(Path.is_file, config.files()):
+            if is_copy(holdout, path, other):
+                raise _private(path, f"it holds the same records as {other} of [source]")
+
+
+def check_holdout(config: Config, store: Store) -> None:
+    """Refuse a holdout that [source] reads, or whose records were already taken."""
+    check_sources(config)
+    if (holdout := config.holdout()) is None:
+        return
+    taken = list(places(store))
+    for path in holdout.files():
+        tails = holdout.tails(path, [place.seen for _, place in taken if place.seen.tail])
+        for name, place in taken:
+            if tails.get(place.seen) == place.seen.tail is not None:
+                raise _private(path, f"it starts with records that were taken from {name}")
+            if tails[None][:16] in place.taken.tails():
+                raise _private(path, f"it is a file that was taken from {name}")
+
+
+def check_separate(config: Config) -> None:
+    """Refuse two streams whose sources share records."""
+    if len(config.identities) == 2 and (both := shared(*config.identities)) is not None:
+        reads = f"source.target must not read {both}, which source.source reads"
+        raise InvalidValueError(f"{reads}: a record would pay in both; give each stream its own")
+
+
+def check_configured(config: Config, store: Store, sources: Mapping[str, Source]) -> None:
+    """Refuse files of [source] that were already taken under another name."""
+    check_separate(config)
+    named = (path for path in config.files() if store.offset(file_name(path)) is not None)
+    for path in chain(named, _taken_elsewhere(store, sources)):
+        taken = f"{path} was taken by ingest, and run would take it again"
+        raise InvalidValueError(f"{taken}: remove it from [source]")
+
+
+def check_given(config: Config, store: Store, sources: Mapping[str, Source]) -> None:
+    """Refuse files that are the holdout, or were already taken under another name."""
+    holdout = config.holdout()
+    for path in [] if holdout is None else holdout.files():
+        for source in _files(sources):
+            if source.root.is_file() and is_copy(source, path, source.root):
+                same = f"{source.path} holds the records of quality.holdout"
+                raise InvalidValueError(f"{same}: {PUBLIC}")
+    for path in _taken_elsewhere(store, sources):
+        taken = f"{path} was taken under another name, and would be taken again"
+        raise InvalidValueError(f"{taken}: use the path that you used before")
+
+
+def _taken_elsewhere(store: Store, sources: Mapping[str, Source]) -> Iterator[Path]:
+    """Files of these sources that other sources have already taken, also through links."""
+    own = {source.name for source in sources.values()}
+    others = [place for name, place in places(store) if name not in own]
+    for source in _files(sources) if others else []:
+        for path in source.files():
+            inode = regular(path).st_ino
+            for place in others:
+                linked = place.inode == inode and source.holds(path, place.seen)
+                before = set(place.taken.tails(inode))
+                if linked or (before and source.tails(path, [])[None][:16] in before):
+                    yield path
+
+
+def _files(sources: Mapping[str, Source]) -> list[Files]:
+    return [source for source in sources.values() if isinstance(source, Files)]
+
+
+def places(store: Store) -> Iterator[tuple[str, FileOffset]]:
+    """The names and places of the file sources, and standard input, that were read."""
+    for name in store.sources():
+        try:
+            yield name, FileOffset.of(store.offset(name) or "")
+        except SourceError:  # the offset of a broker or of Python batches
+            continue
+
+
+def is_copy(reader: Files, one: Path, other: Path) -> bool:
+    """Whether one file starts with the whole of the other, and that has a record."""
+    shorter, longer = sorted((one, other), key=lambda path: path.stat().st_size)
+    with shorter.open("rb") as some, longer.open("rb") as more:
+        while data := some.read(BLOCK):
+            if data != more.read(len(data)):
+                return False
+    return shorter.stat().st_size > 0 and reader.records(shorter) > 0
+
+
+def _private(path: Path, why: str) -> InvalidValueError:
+    return InvalidValueError(f"quality.holdout must not be {path}, because {why}: {PUBLIC}")

@@ -4,15 +4,23 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate.checks import StoreError
+from tidegate.gate.damage import RESTORE, readable
 from tidegate.gate.database import Database
 from tidegate.gate.failpoints import failpoint
 from tidegate.gate.integrity import COLUMNS, Sums, digest
 from tidegate.gate.lock import Lock, Witness, witness_of
 from tidegate.gate.scrubbing import Scrubbing
-from tidegate.gate.store import RESTORE, readable
+
+
+class StreamRow(NamedTuple):
+    """What the table `streams` says about a stream."""
+
+    kind: str
+    records: int = 0
+    done: int = 0
 
 
 class StateDatabase:
@@ -25,6 +33,7 @@ class StateDatabase:
         self.sums = Sums()  # of the current transaction
         self.witness: Witness | None = None  # read from the file `lock` before the last snapshot
         self._mutex = threading.RLock()
+        self._facts: dict[tuple[Any, ...], Any] | None = {}  # None while they may change
         self.scrubbing = Scrubbing(self._mutex, self._scrub)
 
     def _scrub(self) -> bool:
@@ -83,13 +92,14 @@ class StateDatabase:
         with self.explained():
             lock = self.held_lock()
             try:
+                self._facts = None
                 self.db.begin()
                 self.sums = self.kept_sums() if self.ready else Sums()
                 yield
-                values = (self.sums.text(),)
-                self.db.execute("UPDATE state SET committed = committed + 1, sums = ?", values)
-                self.db.execute("UPDATE state SET seal = ?", (self.seal(),))
-                committed = self.one("SELECT committed FROM state")[0]
+                config, settings, committed, arrived, _ = self._sealed()
+                state = [config, settings, committed + 1, arrived, self.sums.text()]
+                values = (committed + 1, state[-1], self._seal(state))
+                self.db.execute("UPDATE state SET committed = ?, sums = ?, seal = ?", values)
                 failpoint(f"{name}.commit")
                 self.db.commit()
             except self.db.errors:
@@ -98,8 +108,10 @@ class StateDatabase:
             except BaseException:
                 self.db.rollback()
                 raise
+            finally:
+                self._facts = {}
             with suppress(OSError):  # only a second record; the commit is durable
-                lock.witness(committed)
+                lock.witness(committed + 1)
         failpoint(f"{name}.done")
 
     @contextmanager
@@ -107,19 +119,27 @@ class StateDatabase:
         """A context in which all reads see one moment, whatever another process writes."""
         self.witness = witness_of(self.folder)  # first: a gate may commit more meanwhile
         with self.explained():
+            self._facts = None
             self.db.begin_reading()
         try:
             yield
         finally:
             with suppress(self.db.errors):
                 self.db.rollback()
+            self._facts = {}
 
     def seal(self) -> str:
         """The digest of the rows of `state` and `streams`, computed now."""
-        state = self.one("SELECT config, settings, committed, arrived, sums FROM state")
+        return self._seal(list(self._sealed()))
+
+    def _sealed(self) -> Any:
+        """The row of `state` without its seal."""
+        return self.one("SELECT config, settings, committed, arrived, sums FROM state")
+
+    def _seal(self, state: list[Any]) -> str:
         with self.explained():
             streams = self.db.execute("SELECT * FROM streams ORDER BY stream").fetchall()
-        return digest([list(state), [list(row) for row in streams]])
+        return digest([state, [list(row) for row in streams]])
 
     def kept_sums(self) -> Sums:
         """The stored sums of the tables, as of the last transaction."""
@@ -131,10 +151,22 @@ class StateDatabase:
         with self.explained():
             return self.db.execute(query, values).fetchone()
 
-    def of_stream(self, column: str, stream: str) -> int:
-        """A number of the table `streams`; 0 before the stream's first record."""
-        row = self.one(f"SELECT {column} FROM streams WHERE stream = ?", stream)  # noqa: S608
-        return 0 if row is None else int(row[0])
+    def fact(self, query: str, *values: Any) -> Any:
+        """Like `one`, for what only the process that holds the lock changes.
+
+        It asks once between two transactions. Other processes ask every time.
+        """
+        with self.explained():
+            if self._facts is None or self.lock is None:
+                return self.one(query, *values)
+            if (query, *values) not in self._facts:
+                self._facts[query, *values] = self.one(query, *values)
+            return self._facts[query, *values]
+
+    def of_stream(self, stream: str) -> StreamRow | None:
+        """A row of the table `streams`; None before the stream's first record."""
+        row = self.fact("SELECT kind, count, done FROM streams WHERE stream = ?", stream)
+        return None if row is None else StreamRow(str(row[0]), int(row[1]), int(row[2]))
 
     def rows(self, table: str, where: str, *values: Any) -> list[Any]:
         """Select rows of a table that has a sum."""

@@ -5,25 +5,18 @@ from typing import Any
 
 from tidegate.gate.gate import Gate
 from tidegate.gate.ledger_view import LedgerView
-from tidegate.gate.measured_steps import (
-    MeasuredStep,
-    compact,
-    drift_row,
-    drift_status,
-    survey_row,
-)
+from tidegate.gate.measured_steps import MeasuredStep, drift_row, drift_status, survey_row
 from tidegate.gate.stopped import stop_in
 from tidegate.gate.store import Store
 from tidegate.learn.score_kinds import headline_name
 from tidegate.learn.step_admission import status_rows
 from tidegate.privacy import Ledger
 from tidegate.privacy.meaning import meaning, whom
-from tidegate.privacy.person import Person
+from tidegate.privacy.person import EACH_RECORD, Person
 from tidegate.privacy.rounding import down
 from tidegate.progress import BEHIND
 from tidegate.release import described
-from tidegate.release.card import protected
-from tidegate.release.measure_words import guarded_value
+from tidegate.release.measure_words import compact, guarded_value
 from tidegate.release.verdict import in_words
 
 Row = dict[str, Any]
@@ -43,7 +36,7 @@ def promise(gate: Gate) -> Row:
 
 def protects(person: Person | None) -> Row:
     """Whom the budget protects; `whom` says it in words."""
-    stated = {"unit": "record"} if person is None else protected(person)["protects"]
+    stated = (person or EACH_RECORD).entries().get("protects", {"unit": "record"})
     return {**stated, "whom": whom(person)}
 
 

@@ -1,7 +1,7 @@
 """States that stopped before their first fit, and how their settings may be corrected.
 
-A state is stopped if the survey of its newest step stops its stream (`learn.stop`), which can only
-be a first step. This follows from the stored noisy survey and the settings alone.
+A state is stopped if the survey of its newest step stops its stream (`learn.preparation`), which
+can only be a first step. This follows from the stored noisy survey and the settings alone.
 """
 
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from typing import Any
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate.config import Config, ConfigError, differences
-from tidegate.gate.store import UNREADABLE, Problem, StoppedStep, Store, StoredSurvey, damage
-from tidegate.learn.records import Owners
-from tidegate.learn.stop import deviation, mostly_nobodys, stopped_because, stops, whose
+from tidegate.gate.damage import UNREADABLE, Problem, damage
+from tidegate.gate.store import StoppedStep, Store, StoredSurvey
+from tidegate.learn.preparation import deviation, stopped_because, stops, whose
 from tidegate.learn.survey import Survey
 from tidegate.privacy.rounding import down
 from tidegate.progress import ONLY
@@ -67,21 +67,15 @@ class Stop:
         }
 
 
-def nobodys_line(owners: Owners, stream: str) -> str | None:
-    """Why a stream stops whose first step has these owners, and what to do; None if it goes on."""
-    line = mostly_nobodys(owners, whose(stream))
-    return None if line is None else f"{line}: {NOBODYS}"
-
-
 def stop_of(config: Config, stream: str, span: Span, stored: StoredSurvey) -> Stop | None:
     """What the survey of a step says under some settings; None if the stream goes on."""
     if span.start:
         return None
     survey = stored.opened(
         slots=span.size,
-        classes=config.task().groups,
-        budget=config.total(),
-        persons=config.person is not None,
+        classes=config.settings.task.groups,
+        budget=config.settings.plan.budget,
+        persons=config.settings.plan.protects.persons,
     )
     stop = Stop(stream=stream, span=span, share=stored.share, survey=survey)
     return stop if stops(survey) else None

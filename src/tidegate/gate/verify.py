@@ -11,11 +11,11 @@ from typing import Any
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import publish_folder, stopped
 from tidegate.gate.card_keys import unknown_keys
-from tidegate.gate.durable_run import as_text
+from tidegate.gate.damage import UNREADABLE, Problem, damage, reported
 from tidegate.gate.gate import Gate
 from tidegate.gate.integrity import SETTINGS, text_digest
 from tidegate.gate.quality import on_card
-from tidegate.gate.store import UNREADABLE, Evaluation, Problem, Step, damage, reported
+from tidegate.gate.store import Evaluation, Step
 from tidegate.gate.verify_noise import (
     Recomputed,
     alike,
@@ -26,11 +26,11 @@ from tidegate.gate.verify_noise import (
 )
 from tidegate.gate.verify_surveys import Surveys
 from tidegate.learn.gradient import refits
+from tidegate.learn.preparation import preparation_of
 from tidegate.learn.rules import UNNUMBERED, rules_of
 from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Line
 from tidegate.privacy.rounding import down
-from tidegate.progress import lines_at
 from tidegate.release import Card, canonical
 from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE
 from tidegate.schedule import Span
@@ -65,7 +65,7 @@ def verify(gate: Gate, report: Report = str) -> Iterator[Problem]:
         yield from reported(store.database, _falling_rules(gate))
         report("the ledger")
         yield from reported(store.database, _overcharged(gate))
-        if gate.plan.person is not None:
+        if gate.plan.protects.persons:
             report("the ledger of persons")
             yield from reported(store.database, _wrong_key(gate))
         yield from reported(store.database, store.verify_persons(gate.plan.admission))
@@ -113,7 +113,7 @@ def _against_plan(gate: Gate) -> Iterator[Problem]:
         if done != gate.store.done(stream):
             yield damage(stream, f"steps end at {done}, but done is {gate.store.done(stream)}")
     begun = any(planned.done.values())
-    if gate.store.state() != (as_text(gate.plan, planned.so_far) if begun else None):
+    if gate.store.state() != (planned.so_far.as_text(gate.plan.streams) if begun else None):
         yield damage(gate.store.database, "the two-stream state does not match the steps")
 
 
@@ -137,7 +137,7 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
     evaluations = {(step.stream, step.span.stop): step for step in gate.store.steps()}
     recomputed, surveys = Recomputed(gate.store, gate.about, gate.form), Surveys(gate)
     rounded = rounding(about)
-    refitted = bool(gate.plan.survey) and refits(gate.about.task.centred())
+    refitted = refits(preparation_of(gate.plan.survey).task(gate.about.task))
     for line, (stream, card) in zip(gate.store.lines(), gate.store.cards(), strict=False):
         named = named or SETTINGS in card
         wanted = {
@@ -148,7 +148,7 @@ def _against_cards(gate: Gate) -> Iterator[Problem]:
             "neighbours": about.get("neighbours", NEIGHBOURS),
             "stream": line.fit.stream,
             **({} if refitted else {"refit": None}),
-            "warning": None if gate.config.not_private_seed is None else NOT_PRIVATE,
+            "warning": None if gate.settings.private else NOT_PRIVATE,
         }
         try:
             wanted |= recomputed.of_fit(stream, line, card)
@@ -235,7 +235,7 @@ def _of_line(gate: Gate, line: Line) -> Card:
         "budget.epsilon": budget.epsilon,
         "budget.delta": budget.delta,
         budget.unit: budget.of_share(line.share),
-        "private": gate.config.not_private_seed is None,
+        "private": gate.settings.private,
     }
 
 
@@ -278,7 +278,8 @@ class _Planned:
             if stops:  # no fit may follow
                 self._stopped = "stopped"
                 continue
-            due, self.so_far = lines_at(self._gate.plan, self.so_far, step.stream, step.span.stop)
+            plan, at = self._gate.plan, step.span.stop
+            due, self.so_far = plan.step_lines(self.so_far, step.stream, at)
             for line in due:
                 self._releases += line.fit.released
                 yield line
@@ -288,7 +289,7 @@ class _Planned:
         return self._gate.plan.survey or None
 
     def _evaluation(self) -> str:
-        share = self._gate.config.quality.share
+        share = self._gate.plan.reserve
         bought = bool(share) and self._releases > 0
         return f"{share} for release {self._releases - 1}" if bought else "nothing"
 
@@ -296,7 +297,7 @@ class _Planned:
         """Recompute the private accuracy (or error) of a step and its deviation."""
         if step.evaluation is None:
             return
-        if bool(step.evaluation.scores) != bool(self._gate.config.quality.scores):
+        if bool(step.evaluation.scores) != self._gate.settings.scores:
             self._expect(step, "its scores are", "as configured", "there or missing")
         try:
             wanted = self._recomputed.headline(step.evaluation, step.span.size)

@@ -16,26 +16,27 @@ import numpy as np
 from tidegate.checks import InvalidValueError, StoreError, check_numbers, exact
 from tidegate.features.rows import Rows
 from tidegate.gate.card_keys import unknown_keys
+from tidegate.gate.damage import UNREADABLE
 from tidegate.gate.quality import scores_on_card, shares_of
-from tidegate.gate.store import UNREADABLE, Evaluation, Store
+from tidegate.gate.store import Evaluation, Store
 from tidegate.learn.learner import LEARNERS, Changed, NamedLearner, Task, Weights
 from tidegate.learn.loss import Loss, every_loss
+from tidegate.learn.predicted import predicted_on_card
+from tidegate.learn.preparation import preparation_of
 from tidegate.learn.private_accuracy import deviation
 from tidegate.learn.rules import UNNUMBERED, rules_of
 from tidegate.learn.score_cells import layout_of
-from tidegate.learn.score_kinds import AnyScores, headline, read_scores
-from tidegate.learn.scores import Scores
+from tidegate.learn.score_kinds import headline, read_scores, scored
 from tidegate.learn.survey import has_pairs, settings, total_of
-from tidegate.learn.target import Target
 from tidegate.learn.trainer import Trainer
-from tidegate.learn.transform import Transform
+from tidegate.learn.transform import prepared_on_card
 from tidegate.privacy import Budget, Line
 from tidegate.privacy.bits import SystemBits
 from tidegate.privacy.budget import allowance_of, budget_of
-from tidegate.privacy.person import Person
+from tidegate.privacy.person import Protects
 from tidegate.privacy.rounding import down
 from tidegate.release import About, Card
-from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE, person_of, protected
+from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE, protects_of
 from tidegate.schedule import RecordFit, SlotWeight, Span
 
 CLOSE = 1e-9
@@ -62,8 +63,8 @@ def rounding(card: Card) -> float:
     >>> rounding({"classes": [0, 1]}), rounding({"target": [0.0, 0.5]})
     (2e-05, 1e-05)
     """
-    target = Target.of_card(card)
-    return ROUNDED if target is None else ROUNDED * min(2 * target.half, 1.0)
+    low, high = card.get("target", (0.0, 1.0))
+    return ROUNDED * min(float(high - low), 1.0)
 
 
 def alike(stated: Any, wanted: Any, *, rounded: float = ROUNDED) -> bool:
@@ -103,14 +104,12 @@ class Recomputed:
 
     def __init__(self, store: Store, about: About, form: Callable[[str], Rows | None]) -> None:
         self._budget, self._surveyed = about.plan.budget, bool(about.plan.survey)
-        task = about.task.centred() if self._surveyed else about.task
-        self._trainer = _trainer(task, about.learner, self._budget, about.plan.person)
+        task = preparation_of(about.plan.survey).task(about.task)
+        self._trainer = _trainer(task, about.learner, self._budget, about.plan.protects)
         self._learner: NamedLearner = about.learner
         self._earlier = about.learner.earlier(task) if isinstance(about.learner, Changed) else ()
-        self._predicted: int | list[float] = about.task.groups
-        if about.target is not None:
-            self._predicted = about.target.on_card()
-        self._persons = about.plan.person is not None
+        self._predicted = about.predicted
+        self._persons = about.plan.protects.persons
         self._store, self._norm = store, lru_cache(maxsize=1024)(store.norm)
         self._form = lru_cache(form)
 
@@ -147,11 +146,10 @@ class Recomputed:
     def _carried(self, prior: int, card: Card) -> Weights | None:
         """The model of a prior, carried over to the transform of a card; None if it is gone."""
         try:
-            weights, before = self._store.fit(prior), self._store.card(prior)["transform"]
+            weights, before = self._store.fit(prior), self._store.card(prior)
         except StoreError:
             return None
-        now = Transform.of_card(card["transform"])
-        return now.carried(weights, Transform.of_card(before))
+        return prepared_on_card(card).carried(weights, prepared_on_card(before))
 
     def _settings(
         self,
@@ -179,8 +177,8 @@ class Recomputed:
         if evaluation.scores is None:
             return evaluation.value, deviation(slots, allowance)
         scores = read_scores(evaluation.scores)
-        stated = scores.slots, _predicted(scores), scores.allowance, scores.persons
-        if stated != (slots, self._predicted, allowance, self._persons):
+        stated = scores.slots, scores.predicted, scores.allowance, scores.persons
+        if stated != (slots, scored(self._predicted), allowance, self._persons):
             raise InvalidValueError("its scores are not for this step, this share or this plan")
         found = headline(scores)
         return found.value, found.deviation
@@ -189,14 +187,9 @@ class Recomputed:
 def _scored_under(rules: int, card: Card) -> Card:
     """The version that scores of classes on a card must have."""
     noisy = value_of(card, "evaluation.step_before.noisy_counts")
-    if noisy is None or Target.of_card(card) is not None:
+    if noisy is None or predicted_on_card(card).kind == "target":
         return {}
     return {"evaluation.step_before.noisy_counts.layout": layout_of(rules)}
-
-
-def _predicted(scores: AnyScores) -> int | list[float]:
-    """What scores are about: the number of classes, or the range of the target."""
-    return scores.classes if isinstance(scores, Scores) else [scores.low, scores.high]
 
 
 def problems_of_card(card: Card) -> Iterator[str]:
@@ -255,12 +248,10 @@ def _from_card(card: Card) -> Card:
     task = Task(loss=loss, norm=card["norm"], regularization=card["regularization"])
     if not 0 <= card["start"] < card["stop"] <= card["at"]:
         raise InvalidValueError("it has read no records, or some that had not arrived")
-    if task.predicts_target != (Target.of_card(card) is not None):
+    if task.predicts_target != (predicted_on_card(card).kind == "target"):
         raise InvalidValueError("its loss is not one for what it predicts")
-    if "transform" in card:
-        Transform.of_card(card["transform"])
-        task = task.centred()
-    trainer = replace(_trainer(task, learner, budget, person_of(card)), rules=rules_of(card))
+    task = prepared_on_card(card).task(task)
+    trainer = replace(_trainer(task, learner, budget, protects_of(card)), rules=rules_of(card))
     line, d = Line(_fit(card), share), card["shape"][0]
     prior: Weights | None = None if card["prior"] is None else PRIOR
     restated = learner.restated(
@@ -270,24 +261,22 @@ def _from_card(card: Card) -> Card:
         n=line.fit.sample or line.fit.span.size,
         d=d,
     )
-    person, private = person_of(card), card["private"] is True
+    private = card["private"] is True
     return {
         "shape": list(loss.shape(d)),
         budget.unit: budget.of_share(share),
         "share_rounded_down": down(share),
-        "neighbours": NEIGHBOURS if person is None else protected(person)["neighbours"],
+        "neighbours": protects_of(card).entries().get("neighbours", NEIGHBOURS),
         "private": private,
         "warning": None if private else NOT_PRIVATE,
         **{f"settings.{key}": restated[key] for key in restated},
     }
 
 
-def _trainer(
-    task: Task, learner: NamedLearner, budget: Budget, person: Person | None
-) -> Trainer[Any]:
+def _trainer(task: Task, learner: NamedLearner, budget: Budget, protects: Protects) -> Trainer[Any]:
     """The trainer of fits, which here only recomputes their settings."""
-    typical = None if person is None else person.typical
-    return Trainer(task=task, learner=learner, budget=budget, bits=SystemBits(), typical=typical)
+    bits, typical = SystemBits(), protects.typical
+    return Trainer(task=task, learner=learner, budget=budget, bits=bits, typical=typical)
 
 
 def _fit(card: Card) -> RecordFit:
@@ -316,13 +305,12 @@ def _evaluation_from_card(card: Card) -> Card:
     noisy = measured["noisy_counts"]
     scores = read_scores(noisy)
     found = headline(scores)
-    target = Target.of_card(card)
     facts = {
         "slots": slots,
-        **({"target": card["target"]} if target else {"classes": len(card["classes"])}),
+        **scored(predicted_on_card(card)),
         "unit": allowance.unit,
         "amount": allowance.amount,
-        "persons": None if person_of(card) is None else True,
+        "persons": True if protects_of(card).persons else None,
     }
     place = "evaluation.step_before"
     return {
@@ -343,9 +331,8 @@ def _survey_from_card(card: Card) -> Card:
     possible = has_pairs(allowance.unit, features=d, sparse=False, rules=rules)
     mixed = possible and value_of(card, "transform.mix") is not None
     numbers = settings(allowance, features=d, rules=rules, pairs=mixed)
-    factor = math.sqrt(2) if allowance.unit == "epsilon" else 1.0
-    count = factor * numbers["noise_scale_counts"]
-    total = None if person_of(card) is None else _total(survey, count)
+    count = allowance.deviation(numbers["noise_scale_counts"])
+    total = _total(survey, count) if protects_of(card).persons else None
     return {
         **{f"survey.settings.{key}": value for key, value in numbers.items()},
         "survey.deviation": count / (total or _slots(survey)),
@@ -373,8 +360,7 @@ def _slots(measured: Card) -> int:
 def _budget(card: Card) -> Budget:
     epsilon, delta = card["budget"]["epsilon"], card["budget"]["delta"]
     budget = budget_of(epsilon, delta, weak_delta=True) if delta else budget_of(epsilon)
-    person = person_of(card)
-    return budget if person is None else replace(budget, contributions=person.contributions)
+    return replace(budget, contributions=protects_of(card).contributions)
 
 
 def _built(kinds: Mapping[str, Any], described: Mapping[str, Any]) -> Any:

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from tidegate.checks import StoreError, json_of
+from tidegate.gate.damage import UNREADABLE, Problem, damage
 from tidegate.gate.person_log import PersonLog, newest_stopped, persons_text
 from tidegate.gate.person_runs import Run, StepDigest, merged, sorted_owners, step_digest
 from tidegate.gate.record_log import RecordLog
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.still_held import still_held
-from tidegate.gate.store import UNREADABLE, Problem, Segment, damage
+from tidegate.gate.store import Segment
 from tidegate.learn.persons import Admitted
 from tidegate.learn.records import Owners
 from tidegate.privacy import LedgerError

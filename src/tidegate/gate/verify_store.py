@@ -6,6 +6,7 @@ from typing import Any
 
 from tidegate.checks import StoreError, json_of
 from tidegate.gate import correction, erasure_lines, segments
+from tidegate.gate.damage import DAMAGED, RESTORE, Problem, damage, readable, reported
 from tidegate.gate.erasure import has_content
 from tidegate.gate.erasure_lines import Erasures, place_of
 from tidegate.gate.integrity import COLUMNS, HISTORY, after
@@ -16,7 +17,7 @@ from tidegate.gate.record_log import RecordLog
 from tidegate.gate.release_log import ReleaseLog
 from tidegate.gate.state_database import StateDatabase
 from tidegate.gate.still_held import still_held
-from tidegate.gate.store import DAMAGED, RESTORE, Problem, Segment, damage, readable, reported
+from tidegate.gate.store import Segment
 from tidegate.gate.verify_persons import row_problems
 from tidegate.release import FIRST
 

@@ -7,10 +7,11 @@ import numpy as np
 from scipy.sparse import issparse
 
 from tidegate.checks import InvalidValueError, StoreError
+from tidegate.gate.damage import UNREADABLE, Problem, damage
 from tidegate.gate.gate import Gate
-from tidegate.gate.quality import counted_by, survey_on_card
+from tidegate.gate.quality import survey_on_card
 from tidegate.gate.stopped import stop_of
-from tidegate.gate.store import UNREADABLE, Problem, Step, StoredSurvey, damage
+from tidegate.gate.store import Step, StoredSurvey
 from tidegate.learn.moments import Moments
 from tidegate.learn.rules import rules_of
 from tidegate.learn.survey import Survey, has_pairs
@@ -24,7 +25,7 @@ class Surveys:
     def __init__(self, gate: Gate) -> None:
         self._gate, self._share = gate, gate.plan.survey
         self._norm, self._classes = gate.about.task.norm, gate.about.task.groups
-        self._counted = counted_by(gate.about.task)
+        self._counted = gate.about.predicted.counted
         self._moments: dict[str, Moments] = {}
 
     def problems(self, step: Step) -> Iterator[Problem]:
@@ -90,7 +91,7 @@ class Surveys:
             slots=span.size,
             classes=self._classes,
             budget=plan.budget,
-            persons=plan.person is not None,
+            persons=plan.protects.persons,
         )
 
 

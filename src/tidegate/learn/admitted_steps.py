@@ -1,13 +1,22 @@
 """The steps in which each person's records count, kept in memory."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
-from tidegate.learn.persons import Admitted, Owned
-from tidegate.learn.records import Owners
+from tidegate.learn.held import Held
+from tidegate.learn.persons import (
+    EVERY_RECORD,
+    UNOWNED,
+    Admitted,
+    AdmittedStep,
+    Counted,
+    Owned,
+    Ownership,
+)
+from tidegate.learn.records import Owners, Records
 from tidegate.learn.step_admission import StepAdmission
 from tidegate.privacy.admission import Admission, Histories
 from tidegate.schedule import Span
@@ -106,9 +115,18 @@ class AdmittedSteps:
                 bits[start - span.start : stop - span.start] = found
         return bits
 
-    def owned(self, stream: str, span: Span, owners: Owners) -> Owned:
+    def check(self, records: Records) -> None:
+        """Refuse records without owners."""
+        if records.owners is None:  # fail closed
+            raise refuse("owners", "given if and only if persons are protected", shown="otherwise")
+
+    def counted(self, stream: str, span: Span, step: int, held: Held) -> Counted:
+        """Which slots of a complete step count; see `decide`."""
+        return AdmittedStep(span, self.decide(stream, span, step, owners_in(held.pieces(span))))
+
+    def owned(self, stream: str, span: Span, held: Held) -> Ownership:
         """Whose the slots of a span are, and which count."""
-        return Owned(owners, self.admitted(stream, span))
+        return Owned(owners_in(held.pieces(span)), self.admitted(stream, span))
 
     def forget(self, stream: str, before: int, now: int) -> None:
         """Delete what is no longer needed.
@@ -126,6 +144,37 @@ class AdmittedSteps:
         if first:  # only with a period
             kept = {person: _from(each, first) for person, each in self._ranges[stream].items()}
             self._ranges[stream] = {person: each for person, each in kept.items() if each}
+
+
+class AllAdmitted:
+    """Does nothing: records are protected, so each of them counts."""
+
+    counts: tuple[StepAdmission, ...] = ()
+
+    def check(self, records: Records) -> None:
+        """Refuse records with owners."""
+        if records.owners is not None:  # fail closed
+            raise refuse("owners", "given if and only if persons are protected", shown="otherwise")
+
+    def counted(self, *_: object) -> Counted:
+        """Which slots of a step count: all of them."""
+        return EVERY_RECORD
+
+    def owned(self, *_: object) -> Ownership:
+        """Whose the slots of a span are: nobody asks."""
+        return UNOWNED
+
+    def add(self, *_: object) -> None:
+        """Nothing is to be remembered."""
+
+    def forget(self, *_: object) -> None:
+        """Nothing is to be forgotten."""
+
+
+def owners_in(pieces: Sequence[Records]) -> Owners:
+    """The owners of all slots of some records, which have owners."""
+    found = (piece.owners for piece in pieces)
+    return np.concatenate([each for each in found if each is not None])
 
 
 def unique(owners: Owners) -> tuple[list[bytes], NDArray[np.intp]]:

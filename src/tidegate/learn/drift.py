@@ -151,14 +151,14 @@ def drift_of(
         counted: What its counts are of: "classes", or "targets" by the part of their range.
         rate: The most false alarms per step.
     """
-    total = float(before.cells[-2])
+    total = before.slots
     if total <= 0 or survey.persons:  # of persons the rate of false alarms has no bound yet
         return None
     pair = _Compared(survey.slots, total, survey.allowance.unit)
     means = before.cells[: survey.cells.size] / total
     gaps = np.abs(survey.cells / survey.slots - means)
     deviations = survey.deviations
-    sums = [float(before.cells[-1]) * (one / deviations.sums) ** 2 for one in deviations]
+    sums = [before.noise * (one / deviations.sums) ** 2 for one in deviations]
     old = [pair.noise_before(one) for one in sums]
     new = [pair.noise(one, other) for one, other in zip(deviations, sums, strict=True)]
     variances, length = _variances(means, total, old, survey, rate)
@@ -294,5 +294,4 @@ def drift_of_scores(
     level = math.log(1 / ((1 - VARIANCES) * rate))
     limit = float(threshold(variance + both.variance, reach, level))
     gap = scores.errors / scores.slots - mean
-    what = "accuracy" if isinstance(scores, Scores) else "errors"
-    return _largest({what: max(gap, 0.0) / limit}, rate)
+    return _largest({scores.suffers: max(gap, 0.0) / limit}, rate)

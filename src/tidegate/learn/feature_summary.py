@@ -47,9 +47,9 @@ def summarize(moments: Moments, *, norm: float) -> FeatureSummary:
     >>> summary.center, summary.spread.round(3)
     (array([1.]), array([0.447]))
     """
-    d, count = moments.features, moments.usable
-    mean, squares = moments.cells[:d] / count, moments.cells[d : 2 * d] / count
-    noise = float(moments.cells[-1]) / (count * count)  # the variance of a mean's noise
+    count = moments.usable
+    mean, squares = moments.sums / count, moments.squares / count
+    noise = moments.noise / (count * count)  # the variance of a mean's noise
     variance = squares - mean * mean + noise
     # Noise of squares has twice the variance; that of the squared mean is 4 mean^2 times noise.
     deviation = np.sqrt(2 * noise + 4 * mean * mean * noise + 2 * noise * noise)

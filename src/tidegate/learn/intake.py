@@ -19,7 +19,14 @@ from tidegate.features.feature_map import FeatureMap, first_map
 from tidegate.features.numbers import as_numbers, is_arrow_array
 from tidegate.features.rows import Rows, as_rows
 from tidegate.features.spelling import NEWEST, as_texts
-from tidegate.learn.labels import as_labels, check_kind, class_codes, codes_of, cut_codes
+from tidegate.learn.labels import as_labels, class_codes
+from tidegate.learn.predicted import (
+    NOTHING,
+    Classes,
+    Predicted,
+    predicted_of,
+    with_predicted,
+)
 from tidegate.learn.records import Records, zeroed
 from tidegate.learn.target import Target
 
@@ -37,9 +44,7 @@ class Intake:
 
     Args:
         norm: The public bound on the norm of every record.
-        classes: The public labels, in the order of their indices; None if records have no label.
-        target: The public range of the number to predict, in place of classes.
-        cuts: Where one class ends and the next begins, if labels are numbers; public.
+        predicted: What is predicted: `Classes`, a `Target`, or `NOTHING`.
         packed: The columns of records that are packed, instead of `features`; see `Packing`.
         features: Feature map, applied first if given; scikit-learn's own are refused if they learn
             from records.
@@ -48,7 +53,7 @@ class Intake:
         spelling: The rule by which labels, flags and texts are read, see
             `tidegate.features.spelling`.
 
-    >>> intake = Intake(norm=1.0, classes=["a", "b"])
+    >>> intake = Intake(norm=1.0, predicted=Classes(["a", "b"]))
     >>> records = intake.records([[3.0, 4.0], [np.nan, 0.0]], ["b", "a"])
     >>> records.X.round(9), records.y, records.usable
     (array([[0.6, 0.8],
@@ -56,80 +61,61 @@ class Intake:
     """
 
     norm: float
-    classes: Sequence[Any] | None = None
-    target: Target | None = None
+    predicted: Predicted = NOTHING
     features: FeatureMap | None = None
     form: Rows | None = None
-    cuts: Sequence[float] | None = None
     packed: Columns | None = None
     spelling: int = NEWEST
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Keep rule 1 in a stream that an earlier version has pickled."""
-        self.__dict__.update({"spelling": 1, **state})
+        self.__dict__.update({"spelling": 1, **with_predicted(state)})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", record_map(self.features))
-        if self.classes is not None and self.target is not None:
-            raise refuse("classes", "None if there is a target", shown="both")
 
     def records(self, X: Any, y: Any) -> Records:
         """The records of a batch.
 
         Args:
             X: An array, sparse matrix, or table of numbers, one row per record.
-            y: A label or target for each record; not read if there are no classes and no target.
+            y: A label or target for each record; not read if nothing is predicted.
         """
         rows, usable = self._rows(X)
-        codes, known = self._codes(y, rows.shape[0])
+        self.predicted.check(y, self.spelling)
+        codes, known = self.predicted.read(y, rows.shape[0], self.spelling)
         if codes.size != rows.shape[0]:
             raise refuse("y", f"as long as X ({rows.shape[0]})", codes.size)
         usable &= known
         return Records(zeroed(rows, ~usable), np.where(usable, codes, 0), usable)
-
-    def _codes(self, y: Any, count: int) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """What is stored of each label or target, and whether it can be used."""
-        if self.target is not None:
-            return self.target.codes(y, self.spelling)
-        if self.classes is None:
-            return np.zeros(count, np.intp), np.ones(count, np.bool_)
-        if self.cuts is None:
-            if self.spelling == 1:
-                check_kind(y, self.classes)
-            codes = codes_of(y, self.classes, self.spelling)
-        else:
-            codes = cut_codes(y, self.cuts, self.spelling)
-        return codes, codes >= 0
-
-    def rows(self, X: Any, width: int) -> Rows:
-        """The clipped features of each record; a row that cannot be used is NaN.
-
-        Args:
-            X: As in `records`.
-            width: How many features every record must have.
-        """
-        rows = self._rows(X)[0]
-        _check_width(rows, width)
-        return rows
 
     def _rows(self, X: Any) -> tuple[Rows, NDArray[np.bool_]]:
         """A copy of the rows, and which of them are finite."""
         if self.packed is not None:
             packed = self.packed.pack(X)
             return packed, ~np.isnan(packed[:, 0])
+        return self.clipped(self.mapped(X))
+
+    def mapped(self, X: Any) -> Any:
+        """The features of each record, as numbers."""
         if self.features is None:
-            rows = as_numbers(X, self.spelling)
-        else:
-            X = as_objects(X) if is_arrow_array(X) else X
-            if getattr(first_map(self.features), "takes_text", False):
-                X = as_texts(X, self.spelling)
-            with config_context(transform_output="default"):
-                rows = self.features.transform(X)
+            return as_numbers(X, self.spelling)
+        X = as_objects(X) if is_arrow_array(X) else X
+        if getattr(first_map(self.features), "takes_text", False):
+            X = as_texts(X, self.spelling)
+        with config_context(transform_output="default"):
+            return self.features.transform(X)
+
+    def clipped(self, rows: Any) -> tuple[Rows, NDArray[np.bool_]]:
+        """A copy of the features in the stored form, clipped, and which records are finite.
+
+        A row that cannot be used is NaN.
+        """
         form = self.form
         if form is not None and sparse.issparse(rows) != sparse.issparse(form):
             rows = rows.toarray() if sparse.issparse(rows) else sparse.csr_array(as_rows(rows))
         rows, finite = clipped_and_finite(rows, self.norm)
-        _check_width(rows, None if form is None else form.shape[1])
+        check_width(rows, rows.shape[1] if form is None else form.shape[1])
         if form is not None and rows.dtype != form.dtype:
             # Clip before the cast, which could overflow, and after it, because it rounds.
             rows = clip_rows(rows.astype(form.dtype), self.norm)
@@ -151,7 +137,7 @@ def clean(  # noqa: PLR0913 - the fields of an intake
     features: FeatureMap | None = None,
 ) -> Records:
     """The records of a single batch, outside a stream; see `Intake`."""
-    intake = Intake(norm=norm, classes=classes, target=target, features=features)
+    intake = Intake(norm=norm, predicted=predicted_of(classes, target), features=features)
     return intake.records(X, y)
 
 
@@ -174,6 +160,11 @@ class CategoryIntake:
         """Keep rule 1 in a stream that an earlier version has pickled."""
         self.__dict__.update({"spelling": 1, **state})
 
+    @property
+    def predicted(self) -> Predicted:
+        """The categories, in the place of classes."""
+        return Classes(self.categories)
+
     def records(self, X: Any, y: Any = None) -> Records:
         """The records of a batch: X holds their categories, y is not read."""
         del y
@@ -190,8 +181,9 @@ class CategoryIntake:
         return self
 
 
-def _check_width(rows: Rows, width: int | None) -> None:
-    if width is not None and rows.shape[1] != width:
+def check_width(rows: Rows, width: int) -> None:
+    """Refuse rows that have another number of features."""
+    if rows.shape[1] != width:
         raise InvalidValueError(
             f"X has {rows.shape[1]} features, but {width} were expected: "
             "give the same columns as in the first batch"

@@ -30,6 +30,7 @@ def minimize(  # noqa: PLR0913 - the problem and its options
     target: Target | None = None,
     norm: float | None = None,
     weights: ArrayLike | None = None,
+    start: ArrayLike | None = None,
 ) -> Solution:
     """Minimise mean(loss) + regularization * ||w - center||² to a certified gradient norm.
 
@@ -50,6 +51,7 @@ def minimize(  # noqa: PLR0913 - the problem and its options
             With a large h it minimises squared errors.
         norm: Bound on the norm of every row; the largest norm in X if None.
         weights: 0 or 1 for each record; the mean still divides by n. All 1 if None.
+        start: Where the search begins; the center if None. "squared" needs no search.
 
     Returns:
         Solution: `weights` of shape (d, K) for softmax, (d,) otherwise, and `gradient_norm`.
@@ -90,7 +92,8 @@ def minimize(  # noqa: PLR0913 - the problem and its options
         center=_center(center, loss.shape(d)),
         norm=_norm(X, norm),
     )
-    return certified_minimum(objective, tolerance)
+    begin = objective.center if start is None else _center(start, loss.shape(d), "start")
+    return certified_minimum(objective, tolerance, begin)
 
 
 def _matrix(X: Any) -> Matrix:
@@ -113,10 +116,10 @@ def _mask(weights: ArrayLike, n: int) -> NDArray[np.bool_]:
     return mask.astype(np.bool_)
 
 
-def _center(center: ArrayLike | None, shape: tuple[int, ...]) -> Weights:
+def _center(center: ArrayLike | None, shape: tuple[int, ...], name: str = "center") -> Weights:
     c = np.zeros(shape) if center is None else np.array(center, np.float64)
     if c.shape != shape or not np.isfinite(c).all():
-        raise refuse("center", f"finite and of shape {shape}", shown=f"shape {c.shape}")
+        raise refuse(name, f"finite and of shape {shape}", shown=f"shape {c.shape}")
     return c
 
 

@@ -5,7 +5,7 @@ roots and `math.fsum` are used, so that every machine computes the same numbers.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -13,41 +13,28 @@ import numpy as np
 from tidegate.checks import refuse
 from tidegate.features.mix import LARGEST_MIX
 from tidegate.learn.exact import Floats
-from tidegate.learn.survey import NO_PAIRS, Survey, check_cells, check_pairs
+from tidegate.learn.survey import NO_PAIRS, Sums, Survey
 from tidegate.learn.symmetric import eigen, product
 from tidegate.learn.transform import Transform
 
-TOTALS = 2
-"""Numbers stored after the cells: the sum of slots and the variance of the sums' noise."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Moments:
+class Moments(Sums):
     """Forgetting sums of surveys.
 
-    Attributes:
-        classes: Number of classes.
-        cells: Forgetting sums of the cells of all surveys, then of the slots (of `Survey.total`),
-            then the variance of the noise in a sum of features.
-        pairs: Forgetting sums of the products of every two features; empty before the first
-            survey that has them.
+    After the cells come two more: the sum of the slots (of `Survey.total`), and the variance of the
+    noise in a sum of features. Products are empty before the first survey that has them.
     """
+
+    MORE: ClassVar[int] = 2
 
     KEEP: ClassVar[float] = 0.9
     """What a survey counts after each further step, relative to the newest."""
 
-    classes: int
-    cells: Floats
-    pairs: Floats = field(default_factory=NO_PAIRS.copy)
-
-    def __post_init__(self) -> None:
-        check_cells(self.cells, self.classes, extra=TOTALS)
-        check_pairs(self.pairs, self.features)
-
     @classmethod
     def before_first(cls, features: int, classes: int) -> Self:
         """The moments before the first survey."""
-        return cls(classes=classes, cells=np.zeros(2 * features + classes + 2 + TOTALS))
+        return cls(classes=classes, cells=np.zeros(2 * features + classes + 2 + cls.MORE))
 
     def after(self, survey: Survey) -> "Moments":
         """The moments after one more survey."""
@@ -63,12 +50,17 @@ class Moments:
         """The sums of products; those of uncorrelated features if the surveys so far had none."""
         if self.pairs.size:
             return self.pairs
-        return _products(self.cells[: self.features]) / (self.usable or 1.0)
+        return _products(self.sums) / (self.usable or 1.0)
 
     @property
-    def features(self) -> int:
-        """Number of features."""
-        return (self.cells.size - self.classes - 2 - TOTALS) // 2
+    def slots(self) -> float:
+        """How much all slots count together."""
+        return float(self.cells[-2])
+
+    @property
+    def noise(self) -> float:
+        """The variance of the noise in a sum of features."""
+        return float(self.cells[-1])
 
     @property
     def class_shares(self) -> tuple[float, ...]:
@@ -77,30 +69,27 @@ class Moments:
         >>> Moments.before_first(3, 2).class_shares
         (0.5, 0.5)
         """
-        slots, counts = float(self.cells[-2]), self.cells[2 * self.features :][: self.classes]
-        least = slots / (1000 * self.classes)
-        kept = [max(float(each), least) for each in counts]
+        least = self.slots / (1000 * self.classes)
+        kept = [max(float(each), least) for each in self.counts]
         whole = math.fsum(kept)
         return tuple(each / whole if whole else 1 / self.classes for each in kept)
 
     @property
     def unusable_share(self) -> float:
         """The share of unusable slots, in [0, 1]; 0 before the first survey."""
-        slots = float(self.cells[-2])
-        return min(max(float(self.cells[-4]) / slots, 0.0), 1.0) if slots else 0.0
+        return min(max(self.unusable / self.slots, 0.0), 1.0) if self.slots else 0.0
 
     @property
     def usable(self) -> float:
         """The number of usable slots; all of them unless the surveys clearly say otherwise."""
-        slots, unusable = float(self.cells[-2]), float(self.cells[-4])
-        clearly = unusable > 3 * 2 * math.sqrt(float(self.cells[-1]))
-        return max(slots - unusable, slots / 8) if clearly else slots
+        clearly = self.unusable > 3 * 2 * math.sqrt(self.noise)
+        return max(self.slots - self.unusable, self.slots / 8) if clearly else self.slots
 
     @property
     def squared_length(self) -> tuple[float, float]:
         """The mean squared norm of a record, in units of the squared bound, and its noise."""
         count = self.usable
-        return float(self.cells[-3]) / count, math.sqrt(float(self.cells[-1])) / count
+        return self.length / count, math.sqrt(self.noise) / count
 
     @np.errstate(over="ignore", invalid="ignore")  # of numbers that somebody has changed
     def transform(self, *, norm: float, sparse: bool) -> Transform:
@@ -116,9 +105,8 @@ class Moments:
         d, count = self.features, self.usable
         if not count:
             return Transform.of(np.zeros(d), np.full(d, 1 / norm))
-        mean, squares = self.cells[:d] / count, self.cells[d : 2 * d] / count
-        length = float(self.cells[-3]) / count
-        noise = float(self.cells[-1]) / (count * count)  # the variance of a mean's noise
+        mean, squares, length = self.sums / count, self.squares / count, self.length / count
+        noise = self.noise / (count * count)  # the variance of a mean's noise
         center = np.zeros(d) if sparse else np.clip(shrunk(mean, noise), -1.0, 1.0)
         if sparse:
             mean, noise_of_square, offset = np.zeros(d), 0.0, 0.0

@@ -8,7 +8,30 @@ from numpy.typing import NDArray
 
 from tidegate.features.clip import clip_in_place
 from tidegate.features.columns import Columns
+from tidegate.features.rows import Rows
 from tidegate.learn.records import Piece, PieceOf, Records, zeroed
+
+
+class NotPacked:
+    """Records that a store keeps as they are read: nothing is packed."""
+
+    columns = None
+    """The columns of packed records: none."""
+
+    def rows(self, rows: Rows) -> Rows:
+        """The features of stored rows: the rows."""
+        return rows
+
+    def records(self, records: Records) -> Records:
+        """The records of stored ones: the same."""
+        return records
+
+    def pieces(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """The pieces of stored ones: the same."""
+        return pieces
+
+
+NOT_PACKED = NotPacked()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +59,7 @@ class Packing:
         """The records; the features of an unusable one are zero."""
         return replace(packed, X=zeroed(self.rows(packed.X), ~packed.usable))
 
-    def pieces(self, pieces: Sequence[Piece]) -> list[Piece]:
+    def pieces(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
         """Pieces of records, made of pieces of packed ones."""
         return [PackedPiece(piece, self) for piece in pieces]
 

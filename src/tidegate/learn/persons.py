@@ -6,13 +6,13 @@ Proof: docs/proofs/persons.md.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
-from tidegate.learn.records import Owners, Piece, PieceOf, Records, zeroed
+from tidegate.learn.records import Owners, Piece, PieceOf, Records, Slots, zeroed
 from tidegate.privacy.rounding import down
 from tidegate.schedule import SlotWeight, Span
 
@@ -21,12 +21,77 @@ Admitted = NDArray[np.bool_]
 
 Floats = NDArray[np.float64]
 
+Pieces = Sequence[Piece]
+
+
+class Reading(NamedTuple):
+    """What a fit reads: a span, or some of its slots, and what they count for.
+
+    Attributes:
+        span: The span.
+        slots: Some of its slots, counted from its start; None for all.
+        slot_weights: The weights of its parts; empty if all are 1.
+        factors: What a learner weighs a slot by instead, for each slot weight rounded down.
+    """
+
+    span: Span
+    slots: Slots | None = None
+    slot_weights: Sequence[SlotWeight] = ()
+    factors: Mapping[float, float] | None = None
+
+
+class Counted(Protocol):
+    """Which slots of a step that is not published yet count."""
+
+    def weighed(self, pieces: Pieces, owned: "Ownership", reading: Reading, /) -> Pieces:
+        """The pieces that a fit reads, where each person counts like one record."""
+
+    def once(self, records: Records, /) -> Records:
+        """The records of the step, in which each person counts like one record."""
+
+
+class Unowned:
+    """Slots that are protected one by one."""
+
+    owners: Owners = np.empty((0, 2), np.uint64)
+
+
+class EveryRecord:
+    """A step in which every record counts, because records are protected."""
+
+    def weighed(self, pieces: Pieces, owned: "Ownership", reading: Reading, /) -> Pieces:
+        """See `Counted`."""
+        del reading
+        if len(owned.owners):  # fail closed: persons would count as often as they like
+            raise refuse("owners", "on records only if persons are protected", shown="some")
+        return pieces
+
+    def once(self, records: Records, /) -> Records:
+        """See `Counted`."""
+        return records
+
+
+UNOWNED, EVERY_RECORD = Unowned(), EveryRecord()
+
 
 class AdmittedStep(NamedTuple):
     """A step that is not published yet, and which of its slots count."""
 
     step: Span
     admitted: Admitted
+
+    def weighed(self, pieces: Pieces, owned: "Ownership", reading: Reading, /) -> Pieces:
+        """See `Counted`."""
+        if not isinstance(owned, Owned):  # fail closed
+            raise refuse("owners", "on the records of persons", shown="none")
+        if reading.slots is not None:
+            raise refuse("sample", "None if persons are protected", shown="a sample")
+        both = owned.with_step(reading.span, self)
+        return with_persons(pieces, both, reading.slot_weights, reading.factors)
+
+    def once(self, records: Records, /) -> Records:
+        """See `Counted`."""
+        return once(records, self.admitted)
 
 
 BITS = 53
@@ -64,6 +129,10 @@ class Owned:
         inside = (slots >= step.start) & (slots < step.stop)
         both[inside] = admitted[slots[inside] - step.start]
         return replace(self, admitted=both)
+
+
+Ownership = Owned | Unowned
+"""Whose the slots of a span are: of persons, or each of itself."""
 
 
 def person_weights(owned: Owned, runs: Sequence[tuple[int, float]]) -> Floats:

@@ -14,7 +14,7 @@ from tidegate.learn.labels import predicted_codes
 from tidegate.learn.learner import Weights
 from tidegate.learn.records import Records
 from tidegate.learn.slot_weights import without_owners
-from tidegate.learn.transform import Transform
+from tidegate.learn.transform import UNTRANSFORMED, Prepared
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, laplace
@@ -27,7 +27,7 @@ ROW_BITS = 24
 
 
 def margins_of(
-    weights: Weights, records: Records, transform: Transform | None = None, *, norm: float
+    weights: Weights, records: Records, transform: Prepared = UNTRANSFORMED, *, norm: float
 ) -> Floats:
     """The margins of each slot, shape (n,) or (n, K); those of records are secret.
 
@@ -37,18 +37,17 @@ def margins_of(
     Args:
         weights: A released model.
         records: The slots.
-        transform: The transform of the release, if it has one.
+        transform: What the release does to rows.
         norm: The public bound on the norm of every record.
     """
-    if transform is not None:
-        records, norm = transform.records(records), transform.NORM
+    records, norm = transform.records(records), transform.norm(norm)
     bits = ROW_BITS - math.frexp(norm)[1]
     rows = on_lattice(records.X, bits)
     return exact_margins(exact_weights(weights, norm=norm, bits=bits), rows).T
 
 
 def correct(
-    weights: Weights, records: Records, transform: Transform | None = None, *, norm: float
+    weights: Weights, records: Records, transform: Prepared = UNTRANSFORMED, *, norm: float
 ) -> float:
     """How many slots the model classifies correctly; an unusable slot counts as wrong.
 
@@ -64,14 +63,13 @@ def correct(
 
 def deviation(slots: int, allowance: Allowance) -> float:
     """The standard deviation of the noise in a private accuracy."""
-    scale = 1 / allowance.amount / slots
-    return scale * 2**0.5 if allowance.unit == "epsilon" else scale
+    return allowance.deviation(1 / allowance.amount / slots)
 
 
 def private_accuracy(  # noqa: PLR0913 - the model, the records and public numbers
     weights: Weights,
     records: Records,
-    transform: Transform | None = None,
+    transform: Prepared = UNTRANSFORMED,
     *,
     norm: float,
     allowance: Allowance,
@@ -84,7 +82,7 @@ def private_accuracy(  # noqa: PLR0913 - the model, the records and public numbe
     Args:
         weights: A model trained without these records.
         records: The records of the next step.
-        transform: The transform of the release, if it has one.
+        transform: What the release does to rows.
         norm: The public bound on the norm of every record.
         allowance: What each of these records pays.
         bits: Source of randomness.

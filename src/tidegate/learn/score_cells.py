@@ -88,13 +88,13 @@ class Cells:
     Attributes:
         classes: The number of classes.
         bins: The bins of the probability of class 1 (two classes) or of the predicted class.
-        truth: The bins of "truth"; None for two classes.
+        truth: The bins of "truth"; two classes have no such table.
         tables: The histograms.
     """
 
     classes: int
     bins: Bins
-    truth: Bins | None
+    truth: Bins
     tables: tuple[Table, ...]
 
     @classmethod
@@ -106,20 +106,21 @@ class Cells:
         ((0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98), 53)
         """
         classes = whole("classes", classes, least=2)
-        typical = deviation_of(_scale(allowance, _at_most(allowance), Fraction(1, 3)), allowance)
+        typical = allowance.deviation(_scale(allowance, _at_most(allowance), Fraction(1, 3)))
         level = level_of(typical / whole("slots", slots))
+        truth = Bins.truth(level)
         if classes == 2:
-            bins, truth = Bins.two(level), None
-            wanted = [_Wanted("classes", 4, COUNT / 3), *_with_positions("bins", 2 * bins.count)]
+            bins = Bins.two(level)
+            wanted = [Table("classes", 4, COUNT / 3), *_with_positions("bins", 2 * bins.count)]
         else:
-            bins, truth = Bins.confidence(level, classes), Bins.truth(level)
+            bins = Bins.confidence(level, classes)
             wanted = [
                 *_with_positions("confidence", 2 * bins.count),
                 *_with_positions("truth", truth.count),
             ]
             if classes <= MAX_CLASSES_WITH_CELLS:
-                by_class = _Wanted("classes", 2 * classes, COUNT)
-                wanted = [by_class, *wanted, _Wanted("confusion", classes**2, COUNT)]
+                by_class = Table("classes", 2 * classes, COUNT)
+                wanted = [by_class, *wanted, Table("confusion", classes**2, COUNT)]
         return cls(classes=classes, bins=bins, truth=truth, tables=_tables(wanted, allowance))
 
     @property
@@ -190,37 +191,36 @@ class Cells:
             usable: Whether each record can be used.
             person_weights: How much each record counts, if persons are protected.
         """
-        each = None
+        each = np.ones(usable.size)
         if person_weights is not None:  # on a lattice on which also sums of positions are exact
             each = truncate(person_weights, exact_bits(usable.size, 1.0) - POSITION_BITS)
-        unusable = _counted(~usable, each)
-        margins, y, each = margins[usable], y[usable], None if each is None else each[usable]
+        unusable = each[~usable].sum()
+        margins, y, each = margins[usable], y[usable], each[usable]
         right = predicted_codes(margins) == y
-        counts = [_counted(right, each), _counted(~right, each), unusable]
         cells: list[Floats] = []
         for table in self.tables:
-            places, weights = self._places(table.name, margins, y, right)
-            if not table.positions:
-                weights = None
-            if each is not None:
-                of_table = each[~right] if table.name == "truth" else each
-                weights = of_table if weights is None else of_table * weights
-            cells.append(np.bincount(places, weights, minlength=table.size).astype(np.float64))
-        return np.array(counts, np.float64), np.concatenate([*cells, [unusable]])
+            places, positions = self._places(table.name, margins, y, right)
+            weights = each[~right] if table.name == "truth" else each
+            if table.positions:
+                weights = weights * positions
+            counted = np.bincount(places, weights, minlength=table.size)
+            cells.append(counted.astype(np.float64, copy=False))
+        counts = np.array([each[right].sum(), each[~right].sum(), unusable])
+        return counts, np.concatenate([*cells, [unusable]])
 
     def _places(
         self, name: Name, margins: Floats, y: Indices, right: NDArray[np.bool_]
-    ) -> tuple[Indices, Floats | None]:
+    ) -> tuple[Indices, Floats]:
         """The cell of each usable record that counts in a table, and its position in its bin."""
         wrong = (~right).astype(np.intp)
         if name == "classes":
-            return wrong * self.classes + y, None
+            return wrong * self.classes + y, np.zeros(y.size)
         if name == "confusion":
-            return y * self.classes + predicted_codes(margins), None
+            return y * self.classes + predicted_codes(margins), np.zeros(y.size)
         if name == "bins":
             place = np.searchsorted(self.bins.margins, margins)  # one half predicts class 0
             return y * self.bins.count + place, self.bins.positions(logistic(margins), place)
-        if name == "truth" and self.truth is not None:
+        if name == "truth":
             p = _of_class(margins[~right], y[~right])
             place = np.searchsorted(self.truth.edges, p)
             return place, self.truth.positions(p, place)
@@ -229,29 +229,15 @@ class Cells:
         return wrong * self.bins.count + place, self.bins.positions(p, place)
 
 
-def _counted(of: NDArray[np.bool_], weights: Floats | None) -> float:
-    """How many records these are, or how much they count together: exactly."""
-    return float(np.count_nonzero(of) if weights is None else weights[of].sum())
+def _with_positions(name: Name, size: int) -> list[Table]:
+    return [Table(name, size, COUNT), Table(name, size, POSITION, positions=True)]
 
 
-class _Wanted(NamedTuple):
-    """A table before its weight is scaled."""
-
-    name: Name
-    size: int
-    weight: Fraction
-    positions: bool = False
-
-
-def _with_positions(name: Name, size: int) -> list[_Wanted]:
-    return [_Wanted(name, size, COUNT), _Wanted(name, size, POSITION, positions=True)]
-
-
-def _tables(wanted: list[_Wanted], allowance: Allowance) -> tuple[Table, ...]:
+def _tables(wanted: list[Table], allowance: Allowance) -> tuple[Table, ...]:
     """Tables whose parts add up to 1; the positions cost a part of what counts cost."""
     cost = Fraction(1, 2) if allowance.unit == "epsilon" else Fraction(1, 4)
-    total = sum(each.weight * (cost if each.positions else 1) for each in wanted)
-    return tuple(Table(e.name, e.size, e.weight / total, e.positions) for e in wanted)
+    total = sum(each.part * (cost if each.positions else 1) for each in wanted)
+    return tuple(each._replace(part=each.part / total) for each in wanted)
 
 
 def _of_class(margins: Floats, codes: Indices) -> Floats:
@@ -280,8 +266,3 @@ def _scale(allowance: Allowance, moved: Fraction, part: Fraction | None = None) 
         return up(moved / weight / amount)
     weight = Fraction(1) if part is None else part * CELLS_MU
     return math.nextafter(sqrt_down(moved / weight / amount**2), math.inf)
-
-
-def deviation_of(scale: float, allowance: Allowance) -> float:
-    """The standard deviation of noise of a scale: Laplace for epsilon, else Gaussian."""
-    return scale * math.sqrt(2) if allowance.unit == "epsilon" else scale

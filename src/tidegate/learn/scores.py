@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,33 +15,28 @@ from numpy.typing import NDArray
 from tidegate.checks import refuse, whole
 from tidegate.learn.exact import array_of
 from tidegate.learn.rules import RULES
-from tidegate.learn.score_cells import LAYOUTS, Cells, Floats, Indices, deviation_of, layout_of
+from tidegate.learn.score_cells import LAYOUTS, Cells, Floats, Indices, layout_of
+from tidegate.learn.step_scores import StepScores, shared
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, laplace
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scores:
-    """The noisy counts of one step. Anyone may see them; `measures.of_scores` reads them.
+class Scores(StepScores):
+    """The noisy counts of one step, of classes; `tidegate.learn.measures` reads them.
 
     Attributes:
-        slots: The number of slots of the step.
         classes: The number of classes.
-        allowance: What each record paid.
         counts: The numbers of right and wrong answers and of unusable records, plus noise.
-        cells: The number of records in each cell of `layout`, plus noise.
-        persons: Whether persons are protected: then a person's admitted slots count for one
-            together, and others not at all.
         version: The version of the rules that sized the noise, one of `LAYOUTS`.
     """
 
-    slots: int
+    kind: ClassVar[Literal["classes", "target"]] = "classes"
+    suffers: ClassVar[str] = "accuracy"
+
     classes: int
-    allowance: Allowance
     counts: Floats
-    cells: Floats
-    persons: bool = False
     version: int = LAYOUTS[-1]
 
     def __post_init__(self) -> None:
@@ -54,18 +49,13 @@ class Scores:
         """What each cell counts."""
         return Cells.of(self.classes, self.slots, self.allowance)
 
-    @property
-    def total(self) -> float:
-        """How much all slots count together: their number, or an estimate if persons count."""
-        if not self.persons:
-            return self.slots
-        noisy, noise = math.fsum(self.counts.tolist()), math.sqrt(3) * self.count_deviation
-        return min(max(noisy, noise, 1.0), float(self.slots))
+    def _counted(self) -> tuple[float, float]:
+        return math.fsum(self.counts.tolist()), math.sqrt(3) * self.count_deviation
 
     @property
     def count_deviation(self) -> float:
         """The standard deviation of the noise of a count."""
-        return deviation_of(self.layout.count_scale(self.allowance, self.version), self.allowance)
+        return self.allowance.deviation(self.layout.count_scale(self.allowance, self.version))
 
     @property
     def errors(self) -> float:
@@ -74,41 +64,36 @@ class Scores:
 
     @property
     def error_deviation(self) -> float:
-        """The standard deviation of the noise of `errors`."""
+        """See `StepScores`."""
         return self.count_deviation
+
+    @property
+    def over_all(self) -> tuple[float, float]:
+        """See `StepScores`: the accuracy."""
+        unit = 1 / self.total
+        return unit * float(self.counts[0]), unit * self.count_deviation
 
     @property
     def cell_deviations(self) -> Floats:
         """The standard deviation of the noise of each cell."""
         scales = self.layout.scales(self.allowance, self.version)
-        return np.array([deviation_of(scale, self.allowance) for scale in scales])
+        return np.array([self.allowance.deviation(scale) for scale in scales])
+
+    @property
+    def predicted(self) -> dict[str, Any]:
+        """See `StepScores`."""
+        return {"classes": self.classes}
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, for `of_json`."""
-        return {
-            "layout": self.version,
-            "slots": self.slots,
-            "classes": self.classes,
-            "unit": self.allowance.unit,
-            "amount": self.allowance.amount,
-            "counts": self.counts.tolist(),
-            "cells": self.cells.tolist(),
-            **({"persons": True} if self.persons else {}),
-        }
+        """See `StepScores`."""
+        return {"layout": self.version, **super().as_json(), "counts": self.counts.tolist()}
 
     @classmethod
-    def of_json(cls, stored: Mapping[str, Any]) -> "Scores":
-        """Read what `as_json` wrote."""
+    def of_json(cls, stored: Mapping[str, Any]) -> Self:
+        """See `StepScores`."""
         version = whole("the layout of scores", stored["layout"], most=LAYOUTS[-1])
-        return cls(
-            slots=stored["slots"],
-            classes=stored["classes"],
-            allowance=Allowance(stored["unit"], stored["amount"]),
-            counts=array_of(stored["counts"]),
-            cells=array_of(stored["cells"]),
-            persons=bool(stored.get("persons", False)),
-            version=version,
-        )
+        counts = array_of(stored["counts"])
+        return cls(**shared(stored), classes=stored["classes"], counts=counts, version=version)
 
 
 def score(  # noqa: PLR0913 (records are three arrays)

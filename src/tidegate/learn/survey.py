@@ -4,12 +4,11 @@ Proof: docs/proofs/survey.md.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -57,72 +56,93 @@ class Kinds(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Survey:
-    """The noisy sums over the slots of one step; features are in units of the public norm.
-
-    An unusable slot enters its own count only.
+class Sums:
+    """Sums over records; features are in units of the public norm.
 
     Attributes:
-        slots: Number of slots in the step.
         classes: Number of classes.
-        allowance: What each record paid.
-        cells: The noisy sums: of each feature, of each squared feature, the count of each class,
-            the count of unusable slots, the sum of squared norms.
-        persons: Whether persons are protected: then a person's admitted slots count for one
-            together, and others not at all.
-        rules: The number of the public rules that sized its noise; see `tidegate.learn.rules`.
-        pairs: The noisy sums of the products of every two features, in the order of
-            `np.triu_indices`; empty if it has none, see `has_pairs`.
+        cells: The sums: of each feature, of each squared feature, the count of each class, the
+            count of unusable slots, the sum of squared norms. Subclasses may have more after these.
+        pairs: The sums of the products of every two features, in the order of `np.triu_indices`;
+            empty if there are none, see `has_pairs`.
     """
 
-    slots: int
+    MORE: ClassVar[int] = 0
+    """How many numbers come after the cells."""
+
     classes: int
-    allowance: Allowance
     cells: Floats
-    persons: bool = False
-    rules: int = RULES
     pairs: Floats = field(default_factory=NO_PAIRS.copy)
 
     def __post_init__(self) -> None:
-        check_cells(self.cells, self.classes, extra=0)
-        check_pairs(self.pairs, self.features)
+        left = self.cells.size - self.classes - 2 - self.MORE
+        if not _is_vector(self.cells) or left < 2 or left % 2:
+            allowed = f"a float64 array with the cells of {self.classes} classes"
+            shown = f"{self.cells.dtype} of shape {self.cells.shape}"
+            raise refuse("cells", allowed, shown=shown)
+        d = self.features
+        if not _is_vector(self.pairs) or self.pairs.size not in {0, d * (d - 1) // 2}:
+            allowed = f"a float64 array with the products of {d} features"
+            shown = f"{self.pairs.dtype} of shape {self.pairs.shape}"
+            raise refuse("pairs", allowed, shown=shown)
 
     @property
     def features(self) -> int:
         """Number of features."""
-        return (self.cells.size - self.classes - 2) // 2
+        return (self.cells.size - self.classes - 2 - self.MORE) // 2
 
     @property
     def sums(self) -> Floats:
-        """The noisy sum of each feature."""
+        """The sum of each feature."""
         return self.cells[: self.features]
 
     @property
     def squares(self) -> Floats:
-        """The noisy sum of the squares of each feature."""
+        """The sum of the squares of each feature."""
         return self.cells[self.features : 2 * self.features]
 
     @property
     def counts(self) -> Floats:
-        """The noisy count of each class."""
-        return self.cells[2 * self.features : -2]
+        """The count of each class."""
+        return self.cells[2 * self.features :][: self.classes]
 
     @property
     def unusable(self) -> float:
-        """The noisy count of unusable slots."""
-        return float(self.cells[-2])
+        """The count of unusable slots."""
+        return float(self.cells[2 * self.features + self.classes])
 
     @property
     def length(self) -> float:
-        """The noisy sum of squared norms."""
-        return float(self.cells[-1])
+        """The sum of squared norms."""
+        return float(self.cells[2 * self.features + self.classes + 1])
+
+
+def _is_vector(values: Floats) -> bool:
+    return values.dtype == np.float64 and values.ndim == 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Survey(Sums):
+    """The noisy sums over the slots of one step. An unusable slot enters its own count only.
+
+    Attributes:
+        slots: Number of slots in the step.
+        allowance: What each record paid.
+        persons: Whether persons are protected: then a person's admitted slots count for one
+            together, and others not at all.
+        rules: The number of the public rules that sized its noise; see `tidegate.learn.rules`.
+    """
+
+    slots: int
+    allowance: Allowance
+    persons: bool = False
+    rules: int = RULES
 
     @property
     def deviations(self) -> Kinds:
         """The standard deviation of the noise in each kind of cell."""
-        factor = math.sqrt(2) if self.allowance.unit == "epsilon" else 1.0
         scale = scales(self.allowance, features=self.features, rules=self.rules)
-        return Kinds(*(factor * each for each in scale))
+        return Kinds(*map(self.allowance.deviation, scale))
 
     @property
     def unusable_share(self) -> float:
@@ -189,16 +209,18 @@ def survey(  # noqa: PLR0913 - the records and public numbers
         features, shares = person_bits(n)
         sums = partial(cells_of_persons, bits=features, shares=shares)
     exact = total(records, partial(sums, norm=norm, classes=classes, pairs=paired))
-    ends = 2 * d + classes + 2
     scale = scales(allowance, features=d, rules=rules)
+    kinds = [d, d, classes + 1, 1, exact.size - 2 * d - classes - 2]
+    noisy = with_noise(exact, kinds, [*scale, scale.sums], allowance.unit, bits)
+    *cells, pairs = np.split(noisy, np.cumsum(kinds)[:-1])
     return Survey(
         slots=n,
         classes=classes,
         allowance=allowance,
-        cells=with_noise(exact[:ends], classes, scale, allowance.unit, bits),
+        cells=np.concatenate(cells),
         persons=persons,
         rules=rules,
-        pairs=gaussian(exact[ends:], scale.sums, bits) if paired else NO_PAIRS,
+        pairs=pairs,
     )
 
 
@@ -261,13 +283,21 @@ def _units(records: Records, norm: float, bits: int) -> Rows:
     return truncate(with_entries(kept, entries_of(kept) / norm * (1 - 2.0**-50)), bits)
 
 
-def with_noise(exact: Floats, classes: int, scale: Kinds, unit: str, bits: Bits) -> Floats:
-    """Add independent noise to each cell, of its kind's scale."""
-    d = (exact.size - classes - 2) // 2
-    ends = [0, d, 2 * d, 2 * d + classes + 1, exact.size]
+def with_noise(
+    exact: Floats, kinds: Sequence[int], scale: Sequence[float], unit: str, bits: Bits
+) -> Floats:
+    """Add independent noise to each cell, of its kind's scale.
+
+    Args:
+        exact: The exact sums, kind by kind.
+        kinds: How many there are of each kind.
+        scale: The scale of the noise of each kind.
+        unit: The unit of the budget.
+        bits: Source of randomness.
+    """
     add_noise = laplace if unit == "epsilon" else gaussian
-    cells = zip(pairwise(ends), scale, strict=True)
-    return np.concatenate([add_noise(exact[a:b], each, bits) for (a, b), each in cells])
+    parts = zip(np.split(exact, np.cumsum(kinds)[:-1]), scale, strict=True)
+    return np.concatenate([add_noise(part, each, bits) for part, each in parts if part.size])
 
 
 def sensitivity(unit: str, *, features: int, rules: int = RULES) -> float:
@@ -332,18 +362,3 @@ def person_bits(slots: int) -> tuple[int, int]:
     """
     all_of_them = 53 - (slots - 1).bit_length()
     return all_of_them // 3, all_of_them - 2 * (all_of_them // 3)
-
-
-def check_cells(cells: Floats, classes: int, *, extra: int) -> None:
-    """Refuse an array that cannot hold the cells of a survey and `extra` numbers more."""
-    left = cells.size - classes - 2 - extra
-    if cells.dtype != np.float64 or cells.ndim != 1 or left < 2 or left % 2:
-        allowed = f"a float64 array with the cells of {classes} classes"
-        raise refuse("cells", allowed, shown=f"{cells.dtype} of shape {cells.shape}")
-
-
-def check_pairs(pairs: Floats, features: int) -> None:
-    """Refuse an array that cannot hold the sums of products of features; it may be empty."""
-    if pairs.dtype != np.float64 or pairs.shape not in {(0,), (features * (features - 1) // 2,)}:
-        allowed = f"a float64 array with the products of {features} features"
-        raise refuse("pairs", allowed, shown=f"{pairs.dtype} of shape {pairs.shape}")

@@ -8,7 +8,7 @@ are stored, joined and erased in the same way for both.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from tidegate.learn.labels import as_labels
 from tidegate.learn.records import Records
 
 Codes = NDArray[np.intp]
+Usable = NDArray[np.bool_]
+Kind = Literal["classes", "target"]
 
 BITS = 24
 """Fractional bits of a code: float32 holds every code exactly."""
@@ -31,8 +33,65 @@ MAX_RANGE_END = 2.0**1000
 """The ends of a range are smaller than this, and its width is larger than its inverse."""
 
 
+class Predicted:
+    """What is predicted: here nothing, and records have no labels.
+
+    Attributes:
+        kind: Which measures there are of it.
+        counted: What surveys count, as their cards call it.
+        changes: What a drift alarm says if these counts differ.
+        labels: What surveys count: the classes, or names of the parts of a target's range.
+
+    >>> NOTHING.read(None, 2, 2), NOTHING.entries()
+    ((array([0, 0]), array([ True,  True])), {'classes': None})
+    """
+
+    kind: ClassVar[Kind] = "classes"
+    counted: ClassVar[str] = "classes"
+    changes: ClassVar[str] = "classes"
+    labels: Sequence[Any] = ()
+
+    @property
+    def label_words(self) -> list[str]:
+        """The labels for people who read a card."""
+        return [f"class {label}" for label in self.labels]
+
+    @property
+    def missing(self) -> str:
+        """Why a record cannot be used for its label."""
+        return "the label is not a class"
+
+    def read_as(self, plain: str) -> str:
+        """How its column is read, in words, given how a plain label would be."""
+        return plain
+
+    def check(self, y: Any, rule: int) -> None:
+        """Refuse a batch whose labels are of another kind, by the rules of spelling that say so."""
+
+    def read(self, y: Any, slots: int, rule: int) -> tuple[Codes, Usable]:  # noqa: ARG002
+        """The code of each record's label, and whether it can be used.
+
+        Args:
+            y: The labels of a batch; each is read independently of the others.
+            slots: How many records the batch has.
+            rule: The rule of spelling, see `tidegate.features.spelling`.
+        """
+        return np.zeros(slots, np.intp), np.ones(slots, np.bool_)
+
+    def entries(self) -> dict[str, Any]:
+        """What a card says about it."""
+        return {"classes": None}
+
+    def rows(self) -> dict[str, str]:
+        """The same for people."""
+        return {"classes": ", ".join(map(str, self.labels))} if self.labels else {}
+
+
+NOTHING = Predicted()
+
+
 @dataclass(frozen=True)
-class Target:
+class Target(Predicted):
     """A number to predict, which lies in a public range.
 
     Args:
@@ -44,6 +103,10 @@ class Target:
     >>> minutes.values(codes), usable
     (array([ 60., 180.,  90.,  60.,  60.]), array([ True,  True,  True, False, False]))
     """
+
+    kind: ClassVar[Kind] = "target"
+    counted: ClassVar[str] = "parts"
+    changes: ClassVar[str] = "targets"
 
     parts: ClassVar[int] = 8
     """Surveys count targets in this many equal parts of the range."""
@@ -105,6 +168,10 @@ class Target:
         scaled = ((kept - self.middle) / self.half).clip(-1, 1)
         return np.rint(scaled * 2.0**BITS).astype(np.intp), usable
 
+    def read(self, y: Any, slots: int, rule: int) -> tuple[Codes, Usable]:  # noqa: ARG002
+        """See `Predicted`."""
+        return self.codes(y, rule)
+
     def values(self, codes: Codes) -> NDArray[np.float64]:
         """The targets that codes stand for, in the target's unit."""
         return self.predictions(codes * RESOLUTION)
@@ -138,9 +205,36 @@ class Target:
         """
         return tuple(f"{low:g} to {high:g}" for low, high in self.borders())
 
+    @property
+    def labels(self) -> Sequence[Any]:  # type: ignore[override]
+        """See `Predicted`."""
+        return self.part_names
+
+    @property
+    def label_words(self) -> list[str]:
+        """See `Predicted`."""
+        return list(self.part_names)
+
+    @property
+    def missing(self) -> str:
+        """See `Predicted`."""
+        return "the target is missing or not a finite number"
+
     def on_card(self) -> list[float]:
         """The range as cards state it."""
         return [self.low, self.high]
+
+    def entries(self) -> dict[str, Any]:
+        """See `Predicted`."""
+        return {"target": self.on_card()}
+
+    def rows(self) -> dict[str, str]:
+        """See `Predicted`."""
+        return {"target": self.read_as("").replace("number", "a number", 1)}
+
+    def read_as(self, plain: str) -> str:  # noqa: ARG002
+        """See `Predicted`."""
+        return f"number from {self.low:g} to {self.high:g}"
 
     @classmethod
     def of_card(cls, card: Mapping[str, Any]) -> Self | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from tidegate.checks import refuse, whole
 from tidegate.learn.bins import level_of
 from tidegate.learn.exact import Floats, array_of, truncate
 from tidegate.learn.gradient import MAX_SLOTS
+from tidegate.learn.step_scores import StepScores, shared
 from tidegate.learn.survey import lattice_bits, person_bits
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
@@ -100,8 +101,7 @@ def scales(allowance: Allowance) -> Kinds:
 
 def deviations(allowance: Allowance) -> Kinds:
     """The standard deviation of the noise of each kind of sum."""
-    factor = math.sqrt(2) if allowance.unit == "epsilon" else 1.0
-    return Kinds(*(factor * scale for scale in scales(allowance)))
+    return Kinds(*map(allowance.deviation, scales(allowance)))
 
 
 def parts_of(slots: int, allowance: Allowance) -> int:
@@ -170,27 +170,21 @@ def _place(values: Floats, parts: int) -> NDArray[np.intp]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TargetScores:
-    """The noisy sums of one step. Anyone may see them; `target_measures.of_scores` reads them.
+class TargetScores(StepScores):
+    """The noisy sums of one step, of a target; `tidegate.learn.measures` reads them.
 
     Attributes:
-        slots: The number of slots of the step.
         low: The lower end of the public range of targets.
         high: Its upper end.
-        allowance: What each record paid.
         sums: The sums that `SUMS` names, plus noise.
-        cells: The number of records in each cell of the table, plus noise.
-        persons: Whether persons are protected: then a person's admitted slots count for one
-            together, and others not at all.
     """
 
-    slots: int
+    kind: ClassVar[Literal["classes", "target"]] = "target"
+    suffers: ClassVar[str] = "errors"
+
     low: float
     high: float
-    allowance: Allowance
     sums: Floats
-    cells: Floats
-    persons: bool = False
 
     def __post_init__(self) -> None:
         wanted = (len(SUMS),), (self.parts**2,)
@@ -208,15 +202,10 @@ class TargetScores:
         """The standard deviation of the noise of each kind of sum."""
         return deviations(self.allowance)
 
-    @property
-    def total(self) -> float:
-        """How much all slots count together: their number, or an estimate if persons count."""
-        if not self.persons:
-            return self.slots
-        both = Kinds._fields.index("usable")
+    def _counted(self) -> tuple[float, float]:
+        both = self.sums[SUMS.index("usable") :].tolist()
         noise = math.hypot(self.deviations.usable, self.deviations.unusable)
-        noisy = math.fsum(self.sums[both:].tolist())
-        return min(max(noisy, noise, 1.0), float(self.slots))
+        return math.fsum(both), noise
 
     @property
     def errors(self) -> float:
@@ -225,37 +214,31 @@ class TargetScores:
 
     @property
     def error_deviation(self) -> float:
-        """The standard deviation of the noise of `errors`."""
+        """See `StepScores`."""
         return float(self.deviations.absolute)
 
+    @property
+    def over_all(self) -> tuple[float, float]:
+        """See `StepScores`: the mean absolute error."""
+        unit = (self.high - self.low) / self.total
+        return unit * self.errors, unit * self.error_deviation
+
+    @property
+    def predicted(self) -> dict[str, Any]:
+        """See `StepScores`."""
+        return {"target": [self.low, self.high]}
+
     def as_json(self) -> dict[str, Any]:
-        """All of it, for `of_json`."""
-        return {
-            "layout": LAYOUT,
-            "slots": self.slots,
-            "target": [self.low, self.high],
-            "unit": self.allowance.unit,
-            "amount": self.allowance.amount,
-            "sums": self.sums.tolist(),
-            "cells": self.cells.tolist(),
-            **({"persons": True} if self.persons else {}),
-        }
+        """See `StepScores`."""
+        return {"layout": LAYOUT, **super().as_json(), "sums": self.sums.tolist()}
 
     @classmethod
-    def of_json(cls, stored: Mapping[str, Any]) -> "TargetScores":
-        """Read what `as_json` wrote."""
+    def of_json(cls, stored: Mapping[str, Any]) -> Self:
+        """See `StepScores`."""
         if stored["layout"] != LAYOUT:
             raise refuse("the layout of scores", LAYOUT, stored["layout"])
         low, high = stored["target"]
-        return cls(
-            slots=stored["slots"],
-            low=low,
-            high=high,
-            allowance=Allowance(stored["unit"], stored["amount"]),
-            sums=array_of(stored["sums"]),
-            cells=array_of(stored["cells"]),
-            persons=bool(stored.get("persons", False)),
-        )
+        return cls(**shared(stored), low=low, high=high, sums=array_of(stored["sums"]))
 
 
 def score_targets(  # noqa: PLR0913 (records are three arrays)

@@ -1,11 +1,12 @@
-"""The public transform of features: centred, scaled, mixed, clipped, with a constant column.
+"""What happens to clipped rows before a model reads them: nothing, or a public transform.
 
-It comes from surveys (`learn/moments.py`), belongs to a release and is a function of one record
-and public numbers. Proof that it keeps the norm: docs/proofs/survey.md.
+The transform comes from surveys (`learn/moments.py`) and belongs to a release. It is a function of
+one record and public numbers: a row is centred, scaled, mixed, clipped, and gets a constant column.
+Proof that it keeps the norm: docs/proofs/survey.md.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Any, ClassVar, Self
@@ -17,15 +18,87 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.features.center import NO_MIX, CenterScale, centred_rows
 from tidegate.features.mix import mixes, on_mix_lattice
 from tidegate.features.rows import Rows
-from tidegate.learn.records import Records, zeroed
+from tidegate.learn.records import Piece, PieceOf, Records, zeroed
 from tidegate.learn.symmetric import product, solved
 
 Floats32 = NDArray[np.float32]
 Weights = NDArray[np.float64]
 
 
+class Prepared:
+    """What happens to clipped rows before a model reads them, which is public: here, nothing.
+
+    Attributes:
+        added: How many columns it adds.
+        needs_dense_rows: Whether it refuses sparse rows.
+
+    >>> UNTRANSFORMED.rows(np.ones((1, 2))), UNTRANSFORMED.entries()
+    (array([[1., 1.]]), {})
+    """
+
+    added: ClassVar[int] = 0
+
+    @property
+    def needs_dense_rows(self) -> bool:  # noqa: D102 - see above
+        return False
+
+    @property
+    def stated(self) -> "Transform | None":
+        """The transform that releases state; None if rows stay as they are."""
+        return None
+
+    def norm(self, before: float) -> float:
+        """The bound on the norm of every prepared row, given that of rows before."""
+        return before
+
+    def task(self, task: Any) -> Any:
+        """The same task on prepared rows."""
+        return task
+
+    def suits(self, features: int) -> bool:  # noqa: ARG002
+        """Whether it can prepare rows of this many features."""
+        return True
+
+    def rows(self, X: Rows) -> Rows:
+        """The prepared rows; each depends on its own row alone."""
+        return X
+
+    def records(self, part: Records) -> Records:
+        """The records with prepared rows."""
+        return part
+
+    def pieces(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """The pieces, whose rows are prepared when they are loaded."""
+        return pieces
+
+    def carried(self, weights: Weights, before: "Prepared") -> Weights:  # noqa: ARG002
+        """The weights whose margins equal those that `weights` had on rows prepared as before."""
+        return weights
+
+    def scaled(self, weights: Weights) -> Weights:
+        """The weights of the features as they are scaled, shape (d, K)."""
+        return weights.reshape(len(weights), -1)
+
+    def undone(self, weights: Weights) -> tuple[Weights, Weights]:
+        """The weights of features before all this, shape (d, K), and the intercepts, shape (K,)."""
+        columns = weights.reshape(len(weights), -1)
+        return columns, np.zeros(columns.shape[1])
+
+    def feature_maps(self) -> list[CenterScale]:
+        """The same as transformers of scikit-learn, to be applied in order."""
+        return []
+
+    def entries(self) -> dict[str, Any]:
+        """What a card says about it."""
+        return {}
+
+
+UNTRANSFORMED = Prepared()
+"""Rows as they are."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Transform:
+class Transform(Prepared):
     """Maps a row x to (scale * (x - center) @ mix, clipped to norm 1) and a constant column.
 
     Attributes:
@@ -39,6 +112,9 @@ class Transform:
 
     NORM: ClassVar[float] = 1.0111874208078344
     """The bound on the norm of every transformed row: sqrt(1.0225), rounded up."""
+
+    added: ClassVar[int] = 1
+    """The constant column; see `Prepared`."""
 
     center: Floats32
     scale: Floats32
@@ -74,6 +150,24 @@ class Transform:
         """Whether it makes zeros other numbers, so that it refuses sparse rows."""
         return bool(self.center.any() or self.mix.size)
 
+    @property
+    def stated(self) -> Self:
+        """See `Prepared`."""
+        return self
+
+    def norm(self, before: float) -> float:
+        """See `Prepared`."""
+        del before
+        return self.NORM
+
+    def task(self, task: Any) -> Any:
+        """See `Prepared`."""
+        return task.centred()
+
+    def suits(self, features: int) -> bool:
+        """See `Prepared`."""
+        return features == self.features
+
     def rows(self, X: Rows) -> Rows:
         """The transformed rows; each depends on its own row alone.
 
@@ -84,16 +178,23 @@ class Transform:
         """
         return centred_rows(X, self.center, self.scale, self.CONSTANT, self.mix)
 
-    def feature_map(self) -> CenterScale:
-        """The transform as a transformer of scikit-learn."""
+    def feature_maps(self) -> list[CenterScale]:
+        """The transform as one transformer of scikit-learn."""
         mix = self.mix if self.mix.size else None
-        return CenterScale(center=self.center, scale=self.scale, constant=self.CONSTANT, mix=mix)
+        return [CenterScale(center=self.center, scale=self.scale, constant=self.CONSTANT, mix=mix)]
 
     def records(self, part: Records) -> Records:
         """The records with transformed rows; an unusable slot is all zeros, also its constant."""
         return replace(part, X=zeroed(self.rows(part.X), ~part.usable))
 
-    def carried(self, weights: Weights, before: "Transform") -> Weights:
+    def pieces(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """The pieces with transformed rows; those in memory are transformed now."""
+        return [
+            self.records(piece) if isinstance(piece, Records) else TransformedPiece(piece, self)
+            for piece in pieces
+        ]
+
+    def carried(self, weights: Weights, before: Prepared) -> Weights:
         """The weights whose margins equal those that `weights` had after `before`.
 
         Only clipping makes a difference: it depends on the transform.
@@ -102,9 +203,12 @@ class Transform:
             weights: Shape (d + 1,) or (d + 1, K); the last row belongs to the constant column.
             before: The transform that the weights were trained with.
         """
+        earlier = before.stated
+        if earlier is None:
+            raise LookupError("an earlier model has no transform")
         columns = weights.reshape(len(weights), -1)
-        effects = before._effects(columns)
-        moved = (self.center.astype(np.float64) - before.center.astype(np.float64))[:, None]
+        effects = earlier._effects(columns)
+        moved = (self.center.astype(np.float64) - earlier.center.astype(np.float64))[:, None]
         shift = [fsum(column) for column in (effects * moved).T.tolist()]
         result = np.empty_like(columns)
         scaled = effects / self.scale.astype(np.float64)[:, None]
@@ -161,6 +265,10 @@ class Transform:
             **({"mix": _text(self.mix)} if self.mix.size else {}),
         }
 
+    def entries(self) -> dict[str, Any]:
+        """See `Prepared`."""
+        return {"transform": self.on_card()}
+
     @classmethod
     def of_card(cls, stated: Mapping[str, Any]) -> Self:
         """The transform that a card states.
@@ -186,6 +294,27 @@ class Transform:
         except (InvalidValueError, KeyError, TypeError, ValueError):
             pass
         raise refuse("transform", "one that a release states", shown="damage")
+
+
+@dataclass(frozen=True)
+class TransformedPiece(PieceOf):
+    """A piece whose rows are transformed when it is loaded."""
+
+    transform: Transform
+
+    def load(self) -> Records:
+        """See `Piece`."""
+        return self.transform.records(self.piece.load())
+
+
+def prepared_by(transform: Transform | None) -> Prepared:
+    """What a release does to rows, given the transform that it states."""
+    return transform or UNTRANSFORMED
+
+
+def prepared_on_card(card: Mapping[str, Any]) -> Prepared:
+    """What a release does to rows, as its card says."""
+    return Transform.of_card(card["transform"]) if "transform" in card else UNTRANSFORMED
 
 
 def _text(values: Floats32) -> str:

@@ -160,6 +160,10 @@ class Allowance(NamedTuple):
     unit: Literal["epsilon", "mu"]
     amount: float
 
+    def deviation(self, scale: float) -> float:
+        """The standard deviation of noise of a scale: Laplace for epsilon, else Gaussian."""
+        return scale * math.sqrt(2) if self.unit == "epsilon" else scale
+
 
 def allowance_of(budget: Budget, share: Fraction) -> Allowance:
     """How much a mechanism with a share of a budget may spend.

@@ -215,6 +215,11 @@ class Ledger:
             times = unit // share.denominator
         return share.numerator * times
 
+    def of(self, stream: str) -> "Ledger":
+        """The ledger of the only stream: this one."""
+        del stream
+        return self
+
     def settle(self, before: int) -> None:
         """Declare that earlier steps will be charged all together or never again."""
         if self._recall is None:

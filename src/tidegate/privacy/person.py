@@ -1,10 +1,17 @@
-"""The settings that protect persons instead of records."""
+"""Who is protected: each record by itself, or persons with all of their records."""
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from tidegate.checks import refuse, whole
 from tidegate.privacy.budget import MAX_CONTRIBUTIONS, Budget
+
+PERSON_NEIGHBOURS = (
+    "streams of one length whose records belong to the same persons, that differ in the content of "
+    "records of one person"
+)
+"""What a card says about neighbouring streams, if persons are protected."""
 
 MAX_DENOMINATOR = 1000
 """The largest denominator of `typical`."""
@@ -43,6 +50,24 @@ class Person:
         if self.period is not None:
             whole("period", self.period)
 
+    persons = True
+    """Whether persons are protected."""
+
+    def entries(self) -> dict[str, Any]:
+        """What a card says about the protection of persons."""
+        within = {None: "", 1: " within one step"}.get(
+            self.period, f" within {self.period} consecutive steps"
+        )
+        return {
+            "neighbours": f"{PERSON_NEIGHBOURS}{within}",
+            "protects": {
+                "unit": "person",
+                "contributions": self.contributions,
+                "period": self.period,
+                "typical": str(self.typical),
+            },
+        }
+
     def check(self, budget: Budget, *, sample: int | None = None) -> None:
         """Refuse a budget for another number of contributions, and samples."""
         if budget.contributions != self.contributions:
@@ -51,6 +76,31 @@ class Person:
         if sample is not None:
             allowed = "left out where persons are protected, whose records a sample would split"
             raise refuse("sample", allowed, sample)
+
+
+class EachRecord:
+    """Protects each record by itself: nothing is to be limited, weighed or said.
+
+    >>> EACH_RECORD.persons, EACH_RECORD.contributions, EACH_RECORD.entries()
+    (False, 1, {})
+    """
+
+    persons = False
+    contributions = 1
+    typical = None
+
+    def entries(self) -> dict[str, Any]:
+        """See `Person`: nothing, cards are about records unless they say otherwise."""
+        return {}
+
+    def check(self, budget: Budget, *, sample: int | None = None) -> None:
+        """See `Person`: any budget and any sample will do."""
+
+
+EACH_RECORD = EachRecord()
+
+Protects = Person | EachRecord
+"""Who is protected."""
 
 
 def typical_slots(value: object) -> Fraction:

@@ -1,7 +1,7 @@
 """Cards: what a release is, what it cost and how it was made."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -18,12 +18,12 @@ from tidegate.features.codec import described_map
 from tidegate.features.feature_map import FeatureMap
 from tidegate.features.spelling import NEWEST
 from tidegate.learn.fold import Fold
+from tidegate.learn.predicted import NOTHING, Predicted, with_predicted
 from tidegate.learn.rules import RULES
-from tidegate.learn.target import Target
-from tidegate.learn.transform import Transform
+from tidegate.learn.transform import Transform, prepared_by
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
-from tidegate.privacy.person import Person
+from tidegate.privacy.person import EACH_RECORD, Person, Protects
 from tidegate.privacy.rounding import down
 from tidegate.schedule import RecordFit
 
@@ -31,10 +31,6 @@ Card = dict[str, Any]
 """Everything about a release except its weights, as a JSON object."""
 
 NEIGHBOURS = "streams of one length that differ in the content of one record"
-PERSON_NEIGHBOURS = (
-    "streams of one length whose records belong to the same persons, that differ in the content of "
-    "records of one person"
-)
 NOT_PRIVATE = "NOT PRIVATE: made with a seed"
 PACKAGES = ("tidegate", "numpy", "python-flint", "scikit-learn")
 
@@ -106,7 +102,7 @@ class Release:
             "neighbours": NEIGHBOURS,
             "rules": self.rules,
             "settings": dict(self.settings),
-            **({} if self.transform is None else {"transform": self.transform.on_card()}),
+            **prepared_by(self.transform).entries(),
             **({} if self.fold == Fold() else {"refit": self.fold._asdict()}),
             "shape": list(self.weights.shape),
             "private": self.private,
@@ -124,6 +120,17 @@ def fold_of(card: Card) -> Fold:
     return Fold(*(between(name, stated.get(name, 0.0), -16.0, 16.0) for name in Fold._fields))
 
 
+class Content:
+    """Hides the content of a record whose place everybody may know."""
+
+    def entries(self) -> Card:
+        """What a card says about it: nothing, unless more is hidden."""
+        return {}
+
+
+CONTENT = Content()
+
+
 @dataclass(frozen=True, kw_only=True)
 class About:
     """The public settings of a run, fixed before the first record.
@@ -132,27 +139,29 @@ class About:
         plan: Which records each fit reads when, and its share.
         task: The loss, if there is one, the norm and the regularization.
         learner: How fits are made private.
-        classes: All labels, in the order of the weights' columns; None if there are none.
-        target: The public range of the number that is predicted, in place of classes.
+        predicted: What is predicted; classes are in the order of the weights' columns.
         features: The feature map that is applied to every record, if any, or its description.
         dtype: The dtype of the stored features.
         columns: The names of the columns that features are made of, if they have names.
         label: The name of the column of labels.
-        cuts: Where one class ends and the next begins, if labels are numbers.
         spelling: The rule by which values are read, see `tidegate.features.spelling`.
+        hidden: What is hidden about a record.
     """
 
     plan: Plan | TwoStreamPlan
     task: Any
     learner: Any
-    classes: Iterable[Any] | None = None
-    target: Target | None = None
+    predicted: Predicted = NOTHING
     features: FeatureMap | list[Any] | None = None
     dtype: str = "float64"
     columns: tuple[str, ...] | None = None
     label: str | None = None
-    cuts: tuple[float, ...] | None = None
     spelling: int = NEWEST
+    hidden: Content = CONTENT
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what an earlier version has pickled."""
+        self.__dict__.update(with_predicted(state))
 
     def entries(self) -> Card:
         """The entries of a card that are the same for all releases."""
@@ -163,41 +172,20 @@ class About:
             "loss": described(getattr(self.task, "loss", None)),
             "norm": self.task.norm,
             "regularization": self.task.regularization,
-            **self._predicted(),
+            **self.predicted.entries(),
             "features": described_map(self.features),
             "dtype": self.dtype,
             "columns": self.columns,
             "label": self.label,
-            **({} if self.cuts is None else {"cuts": self.cuts}),
             **({} if self.spelling == 1 else {"spelling": self.spelling}),
-            **({} if self.plan.person is None else protected(self.plan.person)),
+            **self.plan.protects.entries(),
+            **self.hidden.entries(),
         }
 
-    def _predicted(self) -> Card:
-        """The target, or else the classes: a card has one of both keys."""
-        if self.target is None:
-            return {
-                "classes": None if self.classes is None else np.asarray(list(self.classes)).tolist()
-            }
-        if self.classes is not None:
-            raise refuse("classes", "None if there is a target", shown="both")
-        return {"target": self.target.on_card()}
 
-
-def protected(person: Person) -> Card:
-    """What a card says about the protection of persons; without it, records are protected."""
-    within = {None: "", 1: " within one step"}.get(
-        person.period, f" within {person.period} consecutive steps"
-    )
-    return {
-        "neighbours": f"{PERSON_NEIGHBOURS}{within}",
-        "protects": {
-            "unit": "person",
-            "contributions": person.contributions,
-            "period": person.period,
-            "typical": str(person.typical),
-        },
-    }
+def protects_of(card: Card) -> Protects:
+    """Who is protected, according to a card."""
+    return person_of(card) or EACH_RECORD
 
 
 def person_of(card: Card) -> Person | None:

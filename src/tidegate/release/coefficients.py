@@ -18,7 +18,7 @@ from tidegate.features.columns import Columns, Number
 from tidegate.features.columns.column import Column
 from tidegate.features.feature_map import FeatureMap
 from tidegate.features.intercept import AppendIntercept
-from tidegate.learn.transform import Transform
+from tidegate.learn.transform import Prepared
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class Coefficients:
     def of(
         cls,
         weights: Floats,
-        transform: Transform | None,
+        prepared: Prepared,
         features: FeatureMap | None,
         columns: Sequence[str] | None,
     ) -> Self:
@@ -57,11 +57,7 @@ class Coefficients:
 
         A constant that a feature map appends last belongs to the intercepts, not to the weights.
         """
-        columnwise = weights.reshape(len(weights), -1)
-        if transform is None:
-            scaled, raw, intercepts = columnwise, columnwise, np.zeros(columnwise.shape[1])
-        else:
-            scaled, (raw, intercepts) = transform.scaled(weights), transform.undone(weights)
+        scaled, (raw, intercepts) = prepared.scaled(weights), prepared.undone(weights)
         names, maps = _names(features, columns, len(raw)), _maps(features)
         while maps and isinstance(maps[-1], AppendIntercept):
             intercepts = intercepts + raw[-1] * maps[-1].value

@@ -11,8 +11,9 @@ from tidegate.checks import refuse
 from tidegate.features.codec import built_map, takes_text
 from tidegate.features.feature_map import FeatureMap
 from tidegate.features.spelling import a_rule
+from tidegate.learn.predicted import Predicted, predicted_on_card
 from tidegate.learn.target import Target
-from tidegate.learn.transform import Transform
+from tidegate.learn.transform import Prepared, Transform, prepared_on_card
 from tidegate.release.card import Card, canonical
 from tidegate.release.model import Model, RegressionModel
 
@@ -70,10 +71,19 @@ class StoredRelease:
         return same and self.card.get("shape") == shape
 
     @property
+    def prepared(self) -> Prepared:
+        """What the release does to clipped rows."""
+        return prepared_on_card(self.card)
+
+    @property
     def transform(self) -> Transform | None:
         """How the release centres and scales features; None if it does not."""
-        stated = self.card.get("transform")
-        return None if stated is None else Transform.of_card(stated)
+        return self.prepared.stated
+
+    @property
+    def predicted(self) -> Predicted:
+        """What the release predicts."""
+        return predicted_on_card(self.card)
 
     @property
     def target(self) -> Target | None:

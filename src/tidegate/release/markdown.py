@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidegate.learn.target import Target
+from tidegate.learn.predicted import predicted_on_card
 from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.meaning import name as privacy_name
 from tidegate.privacy.person import Person
@@ -53,8 +53,7 @@ def to_markdown(card: Card) -> str:
         "loss": _words(card.get("loss")),
         "norm": card.get("norm"),
         "regularization": card.get("regularization"),
-        "classes": ", ".join(map(str, card.get("classes", []))) or None,
-        "target": _target(card),
+        **predicted_on_card(card).rows(),
         "features": ", then ".join(str(_words(step)) for step in card.get("features", []))
         or "unchanged",
         "dtype": card.get("dtype"),
@@ -109,7 +108,7 @@ def _survey(card: Card) -> str | None:
     if survey is None:
         return None
     noise = f"{100 * margin(survey['deviation']):.1f}"
-    names = _groups(card)
+    names = predicted_on_card(card).label_words
     shares = zip(names, survey["parts" if "parts" in survey else "classes"], strict=False)
     most = [f"{name} {100 * share:.1f} %" for name, share in list(shares)[:MAX_CLASSES_LISTED]]
     left = len(names) - len(most)
@@ -118,20 +117,6 @@ def _survey(card: Card) -> str | None:
         f"records {survey['start']} to {survey['stop'] - 1}, share {survey['share']}: {classes}, "
         f"unusable {100 * survey['unusable']:.1f} %, each ± {noise} ({PLUS_MINUS})"
     )
-
-
-def _target(card: Card) -> str | None:
-    """The range of what is predicted, in words."""
-    target = Target.of_card(card)
-    return None if target is None else f"a number from {target.low:g} to {target.high:g}"
-
-
-def _groups(card: Card) -> list[str]:
-    """The names of what a survey counts: classes, or parts of a target's range."""
-    target = Target.of_card(card)
-    if target is not None:
-        return list(target.part_names)
-    return [f"class {name}" for name in card.get("classes") or []]
 
 
 MAX_CLASSES_LISTED = 20

@@ -1,6 +1,6 @@
 """Predictions with the weights of a release."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,11 +15,59 @@ from tidegate.features.columns.table import few
 from tidegate.features.feature_map import FeatureMap, first_map
 from tidegate.features.rows import Rows
 from tidegate.features.spelling import NEWEST
-from tidegate.learn.intake import Intake
+from tidegate.learn.intake import Intake, check_width
 from tidegate.learn.labels import predicted_codes
 from tidegate.learn.target import Target
-from tidegate.learn.transform import Transform
+from tidegate.learn.transform import Prepared, Transform, prepared_by
 from tidegate.release.coefficients import Coefficients
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scorer:
+    """All that the margins of a release depend on, but for the records.
+
+    Attributes:
+        weights: As in `LinearModel`.
+        width: Number of features of a record, after the feature map and before the transform.
+        prepared: What happens to clipped features.
+        intake: Maps and clips the features.
+        wrong: Says what cannot be predicted in some records.
+    """
+
+    weights: NDArray[np.float64]
+    width: int
+    prepared: Prepared
+    intake: Intake
+    wrong: Callable[[Any], str]
+
+    def margins(self, features: Any, X: Any) -> NDArray[np.float64]:
+        """The margins of each record, shape (n, K), or (n,) for two classes or a target.
+
+        Args:
+            features: What the feature map makes of the records; without one, their numbers.
+            X: The records, to say which of them cannot be predicted.
+        """
+        rows = self.intake.clipped(features)[0]
+        check_width(rows, self.width)
+        if not isinstance(rows, np.ndarray) and self.prepared.needs_dense_rows:
+            rows = rows.toarray()
+        margins = np.asarray(self.prepared.rows(rows) @ self.weights)
+        if not np.isfinite(margins).all():
+            raise InvalidValueError(f"{self.wrong(X)}: these cannot be predicted; leave them out")
+        return margins
+
+
+def probabilities(margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The probability of each class, shape (n, K).
+
+    >>> probabilities(np.array([0.0, 1.0])).round(3)
+    array([[0.5  , 0.5  ],
+           [0.269, 0.731]])
+    """
+    if margins.ndim == 1:
+        margins = np.column_stack([np.zeros_like(margins), margins])
+    shares = np.exp(margins - margins.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,12 +121,17 @@ class LinearModel(BaseEstimator):
     @property
     def width(self) -> int:
         """Number of features of a record, after the feature map and before the transform."""
-        return int(self.weights.shape[0]) - (self.transform is not None)
+        return int(self.weights.shape[0]) - self.prepared.added
+
+    @property
+    def prepared(self) -> Prepared:
+        """What happens to clipped features."""
+        return prepared_by(self.transform)
 
     @property
     def coefficients(self) -> Coefficients:
         """The margins in the units of the features, with the names of the features."""
-        return Coefficients.of(self.weights, self.transform, self.features, self.columns)
+        return Coefficients.of(self.weights, self.prepared, self.features, self.columns)
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Return the model unchanged: a release is final, and scikit-learn looks for `fit`."""
@@ -94,18 +147,20 @@ class LinearModel(BaseEstimator):
             X: Records in the form used for training: the input of `features`, if given.
         """
         self._check_names(X)
-        intake = Intake(
-            norm=self.norm, features=self.features, form=self.form, spelling=self.spelling
+        scorer = self.scorer()
+        return scorer.margins(scorer.intake.mapped(X), X)
+
+    def scorer(self) -> "Scorer":
+        """What computes the margins: prepare it once to predict many batches."""
+        return Scorer(
+            weights=self.weights,
+            width=self.width,
+            prepared=self.prepared,
+            intake=Intake(
+                norm=self.norm, features=self.features, form=self.form, spelling=self.spelling
+            ),
+            wrong=self._wrong,
         )
-        rows = intake.rows(X, self.width)
-        if self.transform is not None:
-            if not isinstance(rows, np.ndarray) and self.transform.needs_dense_rows:
-                rows = rows.toarray()
-            rows = self.transform.rows(rows)
-        margins = np.asarray(rows @ self.weights)
-        if not np.isfinite(margins).all():
-            raise InvalidValueError(f"{self._wrong(X)}: these cannot be predicted; leave them out")
-        return margins
 
     def _wrong(self, X: Any) -> str:
         """What cannot be predicted: for columns with kinds, which columns."""
@@ -188,12 +243,7 @@ class Model(ClassifierMixin, LinearModel):
         Args:
             X: Records in the form used for training.
         """
-        margins = self.decision_function(X)
-        if margins.ndim == 1:
-            margins = np.column_stack([np.zeros_like(margins), margins])
-        shares = np.exp(margins - margins.max(axis=1, keepdims=True))
-        probabilities: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
-        return probabilities
+        return probabilities(self.decision_function(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The predicted class of each record, shape (n,).

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.release.measure_words import TOO_NOISY
+from tidegate.learn.measures.forms import TOO_NOISY
+from tidegate.learn.measures.measure import Score, kind_of, listed, score_named
 
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
 
@@ -16,13 +17,6 @@ SURE_DEVIATIONS = 2
 
 MIN_GAIN = 0.02
 """A model is no better than a constant if it surely gains less than this part of its measure."""
-
-COMPARED = (
-    ("rmse", "constant_rmse", -1),
-    ("log_loss", "constant_log_loss", -1),
-    ("accuracy", "majority", 1),
-)
-"""What is compared, with that of a constant; the sign says which direction is better."""
 
 
 def verdict(
@@ -44,32 +38,28 @@ def verdict(
     """
     if scores is None:
         return None
-    for name, constant, sign in COMPARED:
-        model, other = scores.get(name), scores.get(constant)
-        if model is not None and other is not None:
+    if "majority" not in scores and "accuracy" in scores:  # only the accuracy was measured
+        found = _than_before(scores, before or {}, score_named("accuracy"))
+        return {"measure": "accuracy", "than_constant": NOT_COMPARED, "than_before": found}
+    judges = [each for each in listed(kind_of(scores)) if each.judges]
+    for score in sorted(judges, key=lambda each: each.judges):
+        model, constant = scores.get(score.name), scores.get(score.baseline)
+        if model is not None and constant is not None:
             return {
-                "measure": name,
-                "than_constant": _than_constant(model, other, sign),
-                "than_before": _than_before(scores, before, name, sign),
+                "measure": score.name,
+                "than_constant": _than_constant(model, constant, score.better),
+                "than_before": _than_before(scores, before or {}, score),
             }
     return {"measure": None, "than_constant": TOO_NOISY, "than_before": None}
 
 
 def accuracy_alone(value: float, deviation: float, records: int) -> dict[str, Any]:
-    """A private accuracy in the form of scores, for `verdict_without_scores`."""
-    return {"records": records, "accuracy": {"value": value, "deviation": deviation}}
+    """A private accuracy in the form of scores.
 
-
-def verdict_without_scores(
-    now: Mapping[str, Any], before: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """The verdict if only the accuracy was measured: beside the release before it alone.
-
-    >>> verdict_without_scores(accuracy_alone(0.9, 0.01, 4096), accuracy_alone(0.7, 0.01, 4096))
+    >>> verdict(accuracy_alone(0.9, 0.01, 4096), accuracy_alone(0.7, 0.01, 4096))
     {'measure': 'accuracy', 'than_constant': 'not compared', 'than_before': 'better'}
     """
-    found = _than_before(now, before, "accuracy", 1)
-    return {"measure": "accuracy", "than_constant": NOT_COMPARED, "than_before": found}
+    return {"records": records, "accuracy": {"value": value, "deviation": deviation}}
 
 
 def _than_constant(model: Mapping[str, float], constant: Mapping[str, float], sign: int) -> str:
@@ -80,20 +70,18 @@ def _than_constant(model: Mapping[str, float], constant: Mapping[str, float], si
     return NO_BETTER if gain + noise < MIN_GAIN * constant["value"] else TOO_NOISY
 
 
-def _than_before(
-    scores: Mapping[str, Any], before: Mapping[str, Any] | None, name: str, sign: int
-) -> str | None:
-    if before is None or before.get(name) is None:
+def _than_before(scores: Mapping[str, Any], before: Mapping[str, Any], score: Score) -> str | None:
+    if before.get(score.name) is None:
         return None
-    gain = sign * (scores[name]["value"] - before[name]["value"])
-    noise = SURE_DEVIATIONS * math.hypot(*(_deviation(each, name) for each in (scores, before)))
+    gain = score.better * (scores[score.name]["value"] - before[score.name]["value"])
+    noise = SURE_DEVIATIONS * math.hypot(*(_deviation(each, score) for each in (scores, before)))
     return TOO_NOISY if abs(gain) <= noise else BETTER if gain > 0 else WORSE
 
 
-def _deviation(scores: Mapping[str, Any], name: str) -> float:
+def _deviation(scores: Mapping[str, Any], score: Score) -> float:
     """The deviation of a measure over other records too: noise, and a rough one of sampling."""
-    value, noise = scores[name]["value"], scores[name]["deviation"]
-    each = math.sqrt(max(value * (1 - value), 0.0)) if name == "accuracy" else value
+    value, noise = scores[score.name]["value"], scores[score.name]["deviation"]
+    each = score.form.spread(value)
     return math.hypot(noise, each / math.sqrt(max(scores.get("records") or 1, 1)))
 
 

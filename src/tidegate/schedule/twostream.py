@@ -1,12 +1,13 @@
 """The TwoStream schedule: private dynamic transfer learning from a source to a target stream."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from tidegate.checks import refuse, whole
+from tidegate.checks import json_of, refuse, whole
 from tidegate.schedule.binary import is_power, log2
 from tidegate.schedule.fit import Fit, Span, Stream
 from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
@@ -158,3 +159,28 @@ class Arrived:
     phase_start: int = 0  # the first target step after that; earlier ones are not read again
     kept: int | None = None  # the number of the update kept as f_c
     chain: dict[int, int] = field(default_factory=dict)
+
+    def as_text(self, streams: Mapping[str, Steps]) -> str | None:
+        """The numbers as JSON, counted in records; None if there is only one stream."""
+        if "target" not in streams:
+            return None
+        return json.dumps(asdict(self._counted(streams, Steps.count)))
+
+    @classmethod
+    def of_text(cls, text: str | None, streams: Mapping[str, Steps]) -> "Arrived":
+        """The state that `as_text` wrote; ValueError, LookupError or TypeError if it is damaged."""
+        if text is None:
+            return cls()
+        numbers = json_of(text)
+        chain = {int(level): number for level, number in numbers.pop("chain").items()}
+        return cls(**numbers, chain=chain)._counted(streams, Steps.complete)
+
+    def _counted(self, streams: Mapping[str, Steps], by: Callable[[Steps, int], int]) -> "Arrived":
+        """Counted in records instead of steps, or the other way round."""
+        target = streams["target"]
+        return replace(
+            self,
+            source=by(streams["source"], self.source),
+            target=by(target, self.target),
+            phase_start=by(target, self.phase_start),
+        )

@@ -1,8 +1,9 @@
 """The FastAPI application: one gate over HTTP."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from tidegate.checks import InvalidValueError, StoppedError, StoreError
+from tidegate.serve.examples import with_own
+from tidegate.serve.facts import Fields
 from tidegate.serve.gate_runner import GateRunner
-from tidegate.serve.limits import Limits
+from tidegate.serve.limits import Limits, NoSlotError
 from tidegate.serve.middleware import RETRY_AFTER, STUCK, AuditMiddleware
 from tidegate.serve.page.page import add_page
 from tidegate.serve.routes.erasures import erasures
@@ -22,7 +25,6 @@ from tidegate.serve.routes.records import records
 from tidegate.serve.routes.releases import releases
 from tidegate.serve.routes.watch import watch
 from tidegate.serve.service import Service
-from tidegate.serve.slots import NoSlotError
 
 log = logging.getLogger("tidegate.serve")
 
@@ -66,7 +68,14 @@ def create_app(runner: GateRunner, folder: Path, limits: Limits | None = None) -
 
     @app.get("/v1/openapi.json", dependencies=service.needs("read"), include_in_schema=False)
     def openapi() -> JSONResponse:
-        return JSONResponse(app.openapi())
+        facts = service.facts
+        own: dict[str, Callable[[], Fields]] = {
+            "/v1/status": service.status,
+            "/v1/plan": facts.plan,
+            "/v1/ledger": facts.ledger,
+            "/v1/ledger/strip": partial(facts.strip, buckets=2),
+        }
+        return JSONResponse(with_own(app.openapi(), own))
 
     add_page(app)
     _add_refusals(app)

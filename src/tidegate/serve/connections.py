@@ -1,67 +1,66 @@
-"""The HTTP protocol with limits: idle connections are closed, and excess ones too."""
+"""Limits on connections: those without a request are closed, and excess ones too.
+
+Uvicorn itself waits for ever for the head of a request, so a client could hold all connections with
+one byte a minute. Bodies have a time limit of their own.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-from tidegate.serve.limits import Limits
 
 IDLE = 10.0
 """Seconds in which the head of a request must arrive."""
 
 
-class Guarded(H11Protocol):
-    """HTTP/1.1 in which no client can block the connections of others.
+class Connections:
+    """Makes uvicorn's protocol for each new connection, and closes another if there are too many.
 
-    Uvicorn itself waits for ever for the head of a request, so a client could hold all connections
-    with one byte a minute. Bodies have a time limit of their own. If there are too many
-    connections, each new one closes another: see `victim`.
+    So no client can block the connections of others: see `victim`.
     """
 
-    most = Limits.connections
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: list[H11Protocol] = []  # oldest first
 
-    def connection_made(self, transport: Any) -> None:
-        """Start the idle timer, and close a connection if there are too many."""
-        super().connection_made(transport)
-        self.opened, self._dropped = self.loop.time(), False
-        self._seen: object = None
-        self._look()
-        if len(self.connections) > self.most:
-            there = [each for each in self.connections if isinstance(each, Guarded)]
-            there = sorted((each for each in there if not each._dropped), key=attrgetter("opened"))
-            if len(there) > self.most:
-                dropped = there[victim([(each.token, each.answered) for each in there])]
-                dropped._dropped = True
-                dropped.transport.abort()  # without waiting for the client to read
+    def __call__(self, **given: Any) -> H11Protocol:
+        """The protocol of a connection that is being accepted; uvicorn calls this."""
+        new = H11Protocol(**given)
+        new.loop.call_soon(self._admit, new)  # once all before it have a transport
+        return new
 
-    @property
-    def token(self) -> str | None:
-        """The token of the last request; None without a valid one."""
-        scope: Any = self.scope  # None before the first
-        token: str | None = scope["state"].get("token") if scope else None
-        return token
+    def _admit(self, new: H11Protocol) -> None:
+        new.loop.call_later(IDLE, _close_if_idle, new, None)
+        self._open = [*(each for each in self._open if each in each.connections), new]
+        if len(self._open) > self._most:
+            dropped = self._open.pop(victim([_seen(each) for each in self._open]))
+            dropped.transport.abort()  # without waiting for the client to read
 
-    @property
-    def answered(self) -> bool:
-        """Whether the last request has its response."""
-        request: Any = self.cycle
-        return request is not None and request.response_complete
 
-    def _look(self) -> None:
-        """Close a connection that has had no request since the last check."""
-        request: Any = self.cycle  # the last one, None before the first
-        idle = request is None or request.response_complete
-        if idle and self._seen is (request or self):
-            self.transport.close()
-        elif not self.transport.is_closing():
-            self._seen = (request or self) if idle else None
-            self.loop.call_later(IDLE, self._look)
+def _seen(connection: H11Protocol) -> tuple[str | None, bool]:
+    """The token of the last request, None without a valid one; and whether it was answered."""
+    scope: Any = connection.scope  # None before the first
+    request: Any = connection.cycle
+    token = scope["state"].get("token") if scope else None
+    return token, bool(request) and request.response_complete
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing, since anyone can ask for WebSockets any number of times."""
+
+def _close_if_idle(connection: H11Protocol, answered: object) -> None:
+    """Close a connection that has had no request since the last look.
+
+    Args:
+        connection: The connection.
+        answered: Its last request at that look, None if there was none; anything else if it was
+            not answered yet.
+    """
+    request: Any = connection.cycle  # the last one, None before the first
+    busy = bool(request) and not request.response_complete
+    if request is answered and not busy:
+        connection.transport.close()
+    elif not connection.transport.is_closing():
+        seen = connection if busy else request
+        connection.loop.call_later(IDLE, _close_if_idle, connection, seen)
 
 
 def victim(connections: Sequence[tuple[str | None, bool]]) -> int:

@@ -18,12 +18,11 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError
+from tidegate.serve.limits import check_members, check_number
 
 NOT_JSON = "the body must be a JSON object"
 BLANKS = b" \t\n\r"
-
-CHUNK = 2**12
 
 DEEPEST = 1022
 """The deepest nesting that orjson reads: 1,024 less the outer object and list."""
@@ -125,18 +124,14 @@ def _members(text: Text) -> Iterator[tuple[str | None, int, int]]:
     commas, colons = text.marks(b",", 1, start, stop), text.marks(b":", 1, start, stop)
     if colons.size != commas.size + 1:
         raise InvalidValueError(NOT_JSON)
+    check_members(colons.size)
     starts, stops = np.append(start, commas), np.append(commas, stop - 1)
-    for left, colon, right in _triples(starts, colons, stops):
+    places = zip(starts.tolist(), colons.tolist(), stops.tolist(), strict=True)
+    for left, colon, right in places:
         key, value = text.strip(left + 1, colon), text.strip(colon + 1, right)
         if not left < colon < right or value[0] >= value[1] or text.body[key[0]] != ord('"'):
             raise InvalidValueError(NOT_JSON)
         yield _name(text.body[slice(*key)]), *value
-
-
-def _triples(*arrays: NDArray[np.intp]) -> Iterator[tuple[int, ...]]:
-    """Zip arrays as Python integers, converted a chunk at a time."""
-    for few in range(0, arrays[0].size, CHUNK):
-        yield from zip(*(each[few : few + CHUNK].tolist() for each in arrays), strict=True)
 
 
 def _name(key: bytes) -> str | None:
@@ -204,9 +199,3 @@ def _whole(digits: str) -> int | float:
     """An integer if it fits into 64 bits, otherwise the nearest float."""
     number = int(digits) if len(digits) <= 20 else 2**64
     return number if -(2**63) <= number < 2**64 else float(digits)
-
-
-def check_number(n: int, most: int) -> None:
-    """Refuse a body with too many records."""
-    if n > most:
-        raise refuse("a body", f"of at most {most} records", n)

@@ -15,9 +15,10 @@ from tidegate.checks import StoppedError, StoreError
 from tidegate.gate.erasure import Erasure
 from tidegate.gate.gate import Gate
 from tidegate.gate.measured_steps import alarm_in_words, alarm_row
-from tidegate.gate.sources import RawBatch
 from tidegate.progress import BEHIND
 from tidegate.release import Model, RegressionModel, StoredRelease
+from tidegate.release.model import Scorer
+from tidegate.sources import RawBatch
 
 log = logging.getLogger("tidegate.serve")
 
@@ -34,14 +35,48 @@ class BusyError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Current:
-    """A release that is ready to predict."""
+    """A release that is ready to predict: what does not depend on a request is computed once."""
 
     release: StoredRelease
 
     @cached_property
+    def number(self) -> int:
+        """The number of the release."""
+        return self.release.number
+
+    @property
+    def tag(self) -> str:
+        """Its ETag."""
+        return f'"{self.release.hash}"'
+
+    @cached_property
     def model(self) -> Model | RegressionModel:
-        """The model of the release, built once."""
+        """The model of the release."""
         return self.release.model()
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """What computes its margins."""
+        return self.model.scorer()
+
+    @cached_property
+    def classes(self) -> list[Any]:
+        """The labels that it predicts; none if it predicts a number."""
+        return self.model.classes.tolist() if isinstance(self.model, Model) else []
+
+
+@dataclass(frozen=True)
+class NothingYet:
+    """Stands for the current release before there is one."""
+
+    number: int = -1
+    tag: str = ""
+
+
+def newest_of(gate: Gate) -> Current | NothingYet:
+    """The newest release of a gate."""
+    newest = gate.store.newest()
+    return NothingYet() if newest is None else Current(newest)
 
 
 class GateRunner:
@@ -58,12 +93,11 @@ class GateRunner:
     def __init__(self, gate: Gate, *, most_waiting: int = 2**26) -> None:
         self.gate = gate
         self.training = False  # whether a step is being trained
-        self.trouble: str | None = None  # why training fails
+        self.trouble = ""  # why training fails; empty if it does not
         self.stopped = False  # whether the state is stopped: it takes no records
         self.behind = False  # whether complete steps wait for others
         self.news = 0  # the number of changes so far
-        newest = gate.store.newest()
-        self.current = None if newest is None else Current(newest)
+        self.current = newest_of(gate)
         self.waiting = 0  # batches that are not durable yet
         self._counts = {stream: gate.store.count(stream) for stream in gate.streams}
         self._most_waiting, self._bytes_waiting = most_waiting, 0
@@ -170,7 +204,7 @@ class GateRunner:
             self._due.clear()
             try:
                 self._advance()
-                self.trouble = None
+                self.trouble = ""
             except StoreError as error:  # nothing was released or charged: try the step again
                 if self._closing.is_set():
                     return
@@ -191,10 +225,9 @@ class GateRunner:
                 self._tell()
 
     def _advance(self) -> None:
-        if self.trouble is not None:  # a step may be committed but its release not shown
+        if self.trouble:  # a step may be committed but its release not shown
             self.gate.catch_up()
-            newest = self.gate.store.newest()
-            self.current = None if newest is None else Current(newest)
+            self.current = newest_of(self.gate)
         self.training = any(map(self.gate.progress.complete, self.gate.streams))
         self._look_behind()
         self._tell()
@@ -272,8 +305,7 @@ class GateRunner:
 
 def copied(answer: "Future[Any]", asked: "Future[Any]") -> None:
     """Give one future the result of another."""
-    error = asked.exception()
-    if error is None:
-        answer.set_result(asked.result())
-    else:
+    if error := asked.exception():
         answer.set_exception(error)
+    else:
+        answer.set_result(asked.result())

@@ -1,7 +1,15 @@
-"""The limits on clients, and a rate limiter."""
+"""The limits on clients, a rate limiter, and slots of which no token can take all."""
 
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+from tidegate.checks import InvalidValueError, refuse
+
+MAX_MEMBERS = 1000
+"""The most members of a body's object, each of which takes time; a batch needs three."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +39,25 @@ class Limits:
     connections: int = 512  # open connections; `connections.victim` chooses which to close
 
 
+def check_members(n: int) -> None:
+    """Refuse a body whose object has too many members."""
+    if n > MAX_MEMBERS:
+        raise refuse("a body", f"an object of at most {MAX_MEMBERS:,} members", shown=f"{n:,}")
+
+
+def check_number(n: int, most: int) -> None:
+    """Refuse a body with too many records."""
+    if n > most:
+        raise refuse("a body", f"of at most {most} records", n)
+
+
+def check_size(size: int, most: int) -> None:
+    """Refuse a body that is too large once read."""
+    if size > most:
+        wrong = f"the values of the body take {size} bytes, but at most {most} are allowed"
+        raise InvalidValueError(f"{wrong}: send fewer records at a time")
+
+
 class Bucket:
     """A token bucket: allows `rate` requests per second on average, and bursts.
 
@@ -52,3 +79,41 @@ class Bucket:
             return (1 - self._left) / self._rate
         self._left -= 1
         return 0.0
+
+
+class NoSlotError(RuntimeError):
+    """The token has all the slots it may have at the moment."""
+
+
+class Slots:
+    """Slots of which every token may always have one.
+
+    A token may have more, up to `each`, while fewer than `most` are taken. So a token is refused
+    only if it already has a slot, and all tokens together take at most `most` slots and one for
+    each token. `what` names the slots in errors.
+
+    >>> slots = Slots("bodies", most=2, each=2)
+    >>> with slots.taken("app"), slots.taken("app"), slots.taken("board"):
+    ...     slots.free("app"), slots.free("board"), slots.free("another")
+    (False, False, True)
+    """
+
+    def __init__(self, what: str, *, most: int, each: int) -> None:
+        self._what, self._most, self._each = what, most, each
+        self._held: Counter[str] = Counter()
+
+    def free(self, token: str) -> bool:
+        """Whether a token may take one more."""
+        held = self._held[token]
+        return not held or (held < self._each and self._held.total() < self._most)
+
+    @contextmanager
+    def taken(self, token: str) -> Iterator[None]:
+        """Hold a slot until the context ends."""
+        if not self.free(token):
+            raise NoSlotError(f"this token has too many {self._what} at once: try again later")
+        self._held[token] += 1
+        try:
+            yield
+        finally:
+            self._held[token] -= 1

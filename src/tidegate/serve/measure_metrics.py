@@ -4,24 +4,12 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from tidegate.learn.measures.measure import kind_of, listed, score_named
+from tidegate.learn.score_kinds import headline_in
 from tidegate.serve.facts import Fields
 
-MEASURES = {
-    "accuracy": "Share of right answers of the newest scored release, noisy.",
-    "majority": "Share of the most frequent class: the accuracy of a constant, noisy.",
-    "balanced_accuracy": "Mean over classes of the share of right answers, noisy.",
-    "log_loss": "Log-loss of the newest scored release, noisy.",
-    "constant_log_loss": "Log-loss of a constant that answers the class shares, noisy.",
-    "auc": "AUC of the newest scored release, two classes only, noisy.",
-    "bias": "Mean probability of class 1 minus its share, two classes only, noisy.",
-    "mae": "Mean absolute error of the newest scored release, targets only, noisy.",
-    "rmse": "Root mean squared error of the newest scored release, targets only, noisy.",
-    "constant_rmse": "Deviation of the targets: the RMSE of a constant, noisy.",
-    "r2": "R^2 of the newest scored release, targets only, noisy.",
-    "mean_error": "Mean prediction minus mean target, noisy.",
-    "unusable_share": "Share of unusable records in the newest step, noisy.",
-}
-"""The metrics that have a deviation."""
+UNUSABLE = "unusable_share"
+"""The metric of unusable records: from a survey, or else from scores."""
 
 DRIFT = {
     "drift": "Largest difference of the newest step to those before, relative to its threshold.",
@@ -52,7 +40,7 @@ def _words(name: str) -> str:
     measure = name.removesuffix("_deviation")
     if name != measure:
         return f"Standard deviation of the noise in tidegate_{measure}."
-    return {**MEASURES, **DRIFT}[name]
+    return DRIFT.get(name) or score_named(name.removesuffix("_share")).about
 
 
 def _of_stream(status: Fields, stream: str) -> Iterator[tuple[str, float]]:
@@ -61,17 +49,15 @@ def _of_stream(status: Fields, stream: str) -> Iterator[tuple[str, float]]:
     measures: Fields = {}
     if quality:
         newest = quality[-1]
-        first = "mae" if "mae" in newest else "accuracy"
+        first = headline_in(newest)
         plain = {"value": newest[first], "deviation": newest["deviation"]}
         measures = {**(newest["scores"] or {}), first: plain}
-        measures["unusable_share"] = measures.get("unusable")
+        measures[UNUSABLE] = measures.pop("unusable", None)
     if surveys:
         newest = surveys[-1]
-        measures["unusable_share"] = {
-            "value": newest["unusable"],
-            "deviation": newest["deviation"],
-        }
-    for name in MEASURES:
+        measures[UNUSABLE] = {"value": newest["unusable"], "deviation": newest["deviation"]}
+    names = [score.name for score in listed(kind_of(measures))]
+    for name in [*names, UNUSABLE]:
         if (measures.get(name) or {}).get("value") is not None:  # None where noise hides it
             yield name, measures[name]["value"]
             yield f"{name}_deviation", measures[name]["deviation"]

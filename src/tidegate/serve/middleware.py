@@ -3,7 +3,9 @@
 import logging
 import math
 import re
+from collections import defaultdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,8 +65,9 @@ class Authentication:
     """Checks that a request's token is valid, has the scopes of the route, and keeps its rate."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
-        self._tokens, self._limits = Tokens(folder), limits
-        self._buckets: dict[str, Bucket] = {}
+        self._tokens = Tokens(folder)
+        bucket = partial(Bucket, rate=limits.rate, burst=limits.burst)
+        self._buckets: defaultdict[str, Bucket] = defaultdict(bucket)  # by the names of tokens
 
     async def __call__(self, request: Request, needed: SecurityScopes, given: Given) -> Token:
         """The token of a request; HTTPException if it has no valid one."""
@@ -78,8 +81,7 @@ class Authentication:
         request.state.token = token.name
         if not set(needed.scopes) <= set(token.scopes):
             raise HTTPException(403, NO)
-        made = Bucket(rate=self._limits.rate, burst=self._limits.burst)
-        if wait := self._buckets.setdefault(token.name, made).wait():
+        if wait := self._buckets[token.name].wait():
             later = {"Retry-After": str(math.ceil(wait))}
             slow_down = "too many requests with this token: wait as Retry-After says"
             raise HTTPException(429, slow_down, later)

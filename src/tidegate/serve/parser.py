@@ -1,8 +1,8 @@
-"""Reads bodies outside of the thread that serves requests.
+"""Reads bodies in processes of their own, one for JSON and one for Arrow, which send back arrays.
 
-Arrow is read on a thread: that releases the interpreter lock, and its memory was checked before.
-JSON is read in a separate process, which sends back arrays: that holds the lock all the time, and
-takes up to 40 times the size of the body.
+Reading holds the interpreter lock, JSON takes up to 40 times the size of the body, and a few bytes
+of Arrow may expand to any size. So these processes have limited memory, and limited time for each
+body. Only small bodies are read where they arrive.
 """
 
 import asyncio
@@ -10,19 +10,24 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.checks import StoreError
+from tidegate.checks import InvalidValueError
 from tidegate.features.columns import Table
 from tidegate.gate.config import Config
-from tidegate.gate.sources import RawBatch
-from tidegate.gate.sources.source import objects
-from tidegate.learn.labels import class_codes, cut_codes
-from tidegate.serve.bodies import ARROW, Reader, record_as_json
-from tidegate.serve.process import Answer, Process
+from tidegate.serve.bodies import ARROW, JSON, Reader, record_as_json
+from tidegate.serve.process import Answer, Bounds, Process
+from tidegate.sources import RawBatch
+from tidegate.sources.source import objects
+
+MEMORY = 2**30
+"""The most bytes that reading a body may take."""
+
+TOO_LARGE = "the body takes too much memory to read: send fewer records at a time"
 
 Wrong = Mapping[str, NDArray[np.bool_]]
 
@@ -34,38 +39,63 @@ class Parser:
     """
 
     def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._process = Process("parsing", _reading, reader)
-        self._json, self._arrow = ThreadPoolExecutor(1, "json"), ThreadPoolExecutor(1, "arrow")
+        self._lanes = {kind: Lane(kind, reader) for kind in (JSON, ARROW)}
         self._turns: dict[str, asyncio.Lock] = {}
 
     def start(self) -> None:
-        """Start the process, so that the first sender does not wait for that."""
-        self._json.submit(self._process.start)
+        """Start the processes, so that the first sender does not wait for that."""
+        for each in self._lanes.values():
+            each.start()
 
-    async def batch(self, token: str, kind: str, body: bytearray, *, labelled: bool) -> RawBatch:
-        """The records of a body."""
+    async def batch(self, token: str, question: "Question") -> RawBatch:
+        """The records of a body of a token; the body is emptied."""
         async with self._turns.setdefault(token, asyncio.Lock()):
-            if kind == ARROW:
-                reading = self._arrow.submit(self._reader.batch, kind, body, labelled=labelled)
-            else:
-                reading = self._json.submit(self._parsed, kind, body, labelled)
-            return await asyncio.wrap_future(reading)
+            return await self._lanes[question.kind].batch(question)
 
-    def _parsed(self, kind: str, body: bytearray, labelled: bool) -> RawBatch:
+    def close(self) -> None:
+        """Stop the threads and the processes."""
+        for each in self._lanes.values():
+            each.close()
+
+
+class Lane:
+    """A process that reads bodies, and the thread that waits for it."""
+
+    def __init__(self, kind: str, reader: Reader) -> None:
+        bounds = Bounds(seconds=reader.limits.patience, memory=MEMORY)
+        self._process = Process("parsing", _reading, reader, bounds=bounds)
+        self._thread = ThreadPoolExecutor(1, kind)
+
+    def start(self) -> None:
+        """Start the process."""
+        self._thread.submit(self._process.start)
+
+    async def batch(self, question: "Question") -> RawBatch:
+        """The records of a body."""
+        return await asyncio.wrap_future(self._thread.submit(self._parsed, question))
+
+    def _parsed(self, question: "Question") -> RawBatch:
         try:
-            parsed: Parsed = self._process.ask(kind, body, labelled)
-        except StoreError:  # it has died: the next sender should not wait for another
+            # The body is not needed meanwhile: it may take as much memory as what is read.
+            parsed: Parsed = self._process.ask(question, sent=question.body.clear)
+        except Exception:  # it may have died: the next sender should not wait for another
             self.start()
             raise
         return parsed.batch()
 
     def close(self) -> None:
-        """Stop the threads and the process."""
+        """Stop the thread and the process."""
         self._process.end()  # whoever waits for it gets an error
-        self._json.shutdown(cancel_futures=True)
+        self._thread.shutdown(cancel_futures=True)
         self._process.end()  # if it was being started
-        self._arrow.shutdown()
+
+
+class Question(NamedTuple):
+    """A body to read: its media type, its bytes, and whether its records have labels."""
+
+    kind: str
+    body: bytearray
+    labelled: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,44 +103,56 @@ class Parsed:
     """A `RawBatch` that can be sent between processes."""
 
     X: Any
-    y: list[Any]  # None if it cannot be a label
+    y: NDArray[Any]  # None if it cannot be a label
     persons: list[Any] | None  # an empty tuple if it cannot be an id
     reasons: Mapping[int, str]
     odd: Mapping[int, str]  # what arrived in the slots that cannot be used
 
     def batch(self) -> RawBatch:
         """The batch."""
-        y = objects(self.y)
+        return RawBatch(
+            X=self.X, y=self.y, arrived=self._arrived, persons=self.persons, reasons=self.reasons
+        )
 
-        def arrived(slot: int) -> str:
-            return (
-                self.odd[slot]
-                if slot in self.odd
-                else record_as_json(_record(self.X, slot), y[slot])
-            )
-
-        return RawBatch(X=self.X, y=y, arrived=arrived, persons=self.persons, reasons=self.reasons)
-
-
-def _record(X: Any, slot: int) -> Any:
-    return X[slot : slot + 1] if isinstance(X, Table) else X[slot]
+    def _arrived(self, slot: int) -> str:
+        if slot in self.odd:
+            return self.odd[slot]
+        record = self.X[slot : slot + 1] if isinstance(self.X, Table) else self.X[slot]
+        return record_as_json(record, self.y[slot])
 
 
 @contextmanager
 def _reading(reader: Reader) -> Iterator[Answer]:
-    def read(kind: str, body: bytearray, labelled: bool) -> Parsed:
-        raw = reader.batch(kind, body, labelled=labelled)
-        wrong = _wrong(raw, reader.config)
-        odd = _odd(raw, wrong, reader.config) if labelled else []
-        return Parsed(
-            X=_sendable(raw.X, wrong),
-            y=[each if isinstance(each, str | int | float) else None for each in raw.y],
-            persons=None if raw.persons is None else list(map(_id, raw.persons)),
-            reasons=raw.reasons,
-            odd={slot: raw.arrived(slot) for slot in odd},
-        )
+    pa.allocate_buffer(1)  # Arrow reserves a gigabyte at first, which must not count
+    readers = {labelled: replace(reader, labelled=labelled) for labelled in (True, False)}
+
+    def read(question: Question) -> Parsed:
+        asked = readers[question.labelled]
+        try:
+            return _sendable(asked.batch(question.kind, question.body), asked)
+        except MemoryError:
+            raise InvalidValueError(TOO_LARGE) from None
 
     yield read
+
+
+def _sendable(raw: RawBatch, reader: Reader) -> Parsed:
+    """Records without wrong values, which may be nested too deep to send, or take much memory."""
+    wrong = _wrong(raw, reader.config)
+    odd = _odd(raw, wrong, reader.config) if reader.labelled else []
+    X, y = raw.X, raw.y
+    if isinstance(X, Table):
+        columns = {name: _without(values, wrong[name]) for name, values in X.columns.items()}
+        X = replace(X, columns=columns)
+    if y.dtype == object:
+        y = objects([each if isinstance(each, str | int | float) else None for each in y])
+    return Parsed(
+        X=X,
+        y=y,
+        persons=None if raw.persons is None else list(map(_id, raw.persons)),
+        reasons=raw.reasons,
+        odd={slot: raw.arrived(slot) for slot in odd},
+    )
 
 
 def _wrong(raw: RawBatch, config: Config) -> Wrong:
@@ -119,17 +161,9 @@ def _wrong(raw: RawBatch, config: Config) -> Wrong:
     return {} if kinds is None else kinds.bad(raw.X)
 
 
-def _sendable(X: Any, wrong: Wrong) -> Any:
-    """Records without wrong values, which may be nested too deep to send, or take much memory."""
-    if not isinstance(X, Table):
-        return X
-    columns = {name: _without(values, wrong[name]) for name, values in X.columns.items()}
-    return replace(X, columns=columns)
-
-
 def _without(values: Any, wrong: NDArray[np.bool_]) -> Any:
     """Values with an empty tuple, which no kind of column takes, for the wrong ones."""
-    if not wrong.any():
+    if isinstance(values, pa.Array) or not wrong.any():
         return values
     return [() if bad else value for bad, value in zip(wrong.tolist(), values, strict=True)]
 
@@ -146,19 +180,8 @@ def _odd(raw: RawBatch, wrong: Wrong, config: Config) -> list[int]:
         bad = ~np.isfinite(raw.X).all(axis=1)
     if raw.persons is not None:
         bad |= np.array([not _is_id(each) for each in raw.persons], np.bool_)
-    target = config.records.predicted
-    if target is not None:
-        bad |= ~target.codes(raw.y, config.records.rule)[1]
-    else:
-        bad |= _codes(raw, config) < 0
+    bad |= ~config.records.predicted.read(raw.y, raw.n, config.records.rule)[1]
     return [int(slot) for slot in np.flatnonzero(bad)]
-
-
-def _codes(raw: RawBatch, config: Config) -> NDArray[np.intp]:
-    cuts = config.records.cuts
-    if cuts is not None:
-        return cut_codes(list(raw.y), cuts, config.records.rule)
-    return class_codes(list(raw.y), config.records.groups, config.records.rule)
 
 
 def _id(given: Any) -> Any:

@@ -1,22 +1,37 @@
 """A child process of the service that handles one request at a time."""
 
 import os
+import resource
 import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tidegate.checks import StoreError
+from tidegate.checks import InvalidValueError, StoreError, nothing
 from tidegate.gate.child_process import end_with_parent
 
 Answer = Callable[..., Any]
 """Handles a request in the process: takes its arguments, and returns the result to send back."""
 
+TOO_SLOW = "the body takes too long to read: send fewer records at a time"
+
 NICENESS = 5
 """How much lower its scheduling priority is than the service's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """The time and the memory that a request may take; by default any."""
+
+    seconds: float | None = None
+    memory: int = 2**62  # bytes, beyond what the process has when it is ready
+
+
+UNBOUNDED = Bounds()
 
 
 class Process:
@@ -31,6 +46,7 @@ class Process:
         setup: The arguments of `prepare`.
         check: Called before each request, once the process is running; raises if the request must
             not be made any more.
+        bounds: The time and the memory that a request may take.
     """
 
     def __init__(
@@ -38,18 +54,28 @@ class Process:
         name: str,
         prepare: Callable[..., AbstractContextManager[Answer]],
         *setup: Any,
-        check: Callable[[], None] | None = None,
+        check: Callable[[], object] = nothing,
+        bounds: Bounds = UNBOUNDED,
     ) -> None:
         self._name, self._prepare, self._setup, self._check = name, prepare, setup, check
+        self._bounds = bounds
         self._running: tuple[Any, Connection] | None = None
 
-    def ask(self, *question: Any) -> Any:
-        """Send a request and return the result; an exception in the process is raised here."""
+    def ask(self, *question: Any, sent: Callable[[], object] = nothing) -> Any:
+        """Send a request and return the result; an exception in the process is raised here.
+
+        Args:
+            question: The arguments of the `Answer`.
+            sent: Called once the request is sent.
+        """
         _, pipe = self.start()
-        if self._check is not None:  # `interrupt` finds the process from here on
-            self._check()
+        self._check()  # `interrupt` finds the process from here on
         try:
             pipe.send(question)
+            sent()
+            if not pipe.poll(self._bounds.seconds):
+                self.end()
+                raise InvalidValueError(TOO_SLOW)
             answer = pipe.recv()
         except (OSError, EOFError):
             self.end()
@@ -66,10 +92,11 @@ class Process:
         return self._running or self._new()
 
     def _new(self) -> tuple[Any, Connection]:
-        # Not a fork: it would copy the locks of our threads in whatever state they are.
-        context = get_context("spawn")
+        # Not a fork of ours: it would copy the locks of our threads in whatever state they are.
+        context = get_context("forkserver")
+        context.set_forkserver_preload([self._prepare.__module__])
         ours, theirs = context.Pipe()
-        setup = (theirs, self._prepare, self._setup)
+        setup = (theirs, self._prepare, self._setup, self._bounds)
         process = context.Process(target=_run, args=setup, name=self._name, daemon=True)
         process.start()
         theirs.close()
@@ -92,8 +119,19 @@ class Process:
             pipe.close()
 
 
+def _limit_memory(room: int) -> None:
+    """Let this process take at most so many more bytes of memory."""
+    with suppress(OSError, ValueError):  # not on Linux, or there is a stricter limit
+        pages = int(Path("/proc/self/statm").read_text().split()[5])  # data and stack
+        most = pages * resource.getpagesize() + room
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
 def _run(
-    pipe: Connection, prepare: Callable[..., AbstractContextManager[Answer]], setup: Any
+    pipe: Connection,
+    prepare: Callable[..., AbstractContextManager[Answer]],
+    setup: Any,
+    bounds: Bounds,
 ) -> None:
     end_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd sends it to all; the service ends us
@@ -101,6 +139,7 @@ def _run(
     with suppress(OSError):  # not on Linux
         Path("/proc/self/oom_score_adj").write_text("1000")
     with prepare(*setup) as answer:
+        _limit_memory(bounds.memory)
         while True:
             question = pipe.recv()
             try:

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from tidegate.checks import InvalidValueError
 from tidegate.gate.gate import Gate
 from tidegate.serve.app import create_app
-from tidegate.serve.connections import Guarded
+from tidegate.serve.connections import Connections
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 
@@ -60,7 +60,7 @@ def server(runner: GateRunner, folder: Path, limits: Limits | None = None) -> uv
     limits = limits or Limits()
     config = uvicorn.Config(
         create_app(runner, folder, limits),
-        http=type("Limited", (Guarded,), {"most": limits.connections}),
+        http=Connections(limits.connections),  # type: ignore[arg-type]  # makes protocols
         ws="none",
         lifespan="on",
         access_log=False,  # there is the audit log

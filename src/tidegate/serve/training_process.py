@@ -11,12 +11,12 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from tidegate.executor import FitJob
 from tidegate.gate.config.tables import ComputeTable
 from tidegate.gate.folder_store import FolderStore
 from tidegate.gate.gate import Gate
 from tidegate.gate.stopped import Stop
 from tidegate.learn.learner import Fitted
+from tidegate.run.executor import FitJob
 from tidegate.serve.process import Answer, Process
 
 

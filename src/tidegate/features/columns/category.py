@@ -1,29 +1,21 @@
 """Columns of categories: a public list of values, or hashed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils import murmurhash3_32
 
 from tidegate.checks import InvalidValueError, flag, refuse, whole
-from tidegate.features.arrow_values import as_objects, is_text, nulls
-from tidegate.features.columns.column import (
-    Cells,
-    Column,
-    Floats,
-    none,
-    register,
-)
+from tidegate.features.columns.column import Cells, Column, Floats, none, register, unless_none
 from tidegate.features.columns.unpacking import places_of
-from tidegate.features.feature_map import Graph
-from tidegate.features.spelling import TRUTHS, Odd, places_in, respelled, spelled
+from tidegate.features.feature_map import BOOL, DOUBLE, STRING, Graph
+from tidegate.features.spelling import TRUTHS, Odd, places_in, spelled
 from tidegate.kinds import parameter
 
 MOST_VALUES = 10_000
@@ -59,7 +51,7 @@ def no_others(name: str, value: object) -> Literal[False] | None:
 
 
 @register
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Category(Column):
     """One of a public list of values, or anything hashed into a number of buckets.
 
@@ -89,53 +81,54 @@ class Category(Column):
 
     kind: ClassVar[str] = "category"
     about: ClassVar[str] = "one of a public list of values, or hashed into buckets"
-    onnx_type: ClassVar[str] = "string"
+    dtype: ClassVar[Any] = np.intp
+    onnx_type: ClassVar[int] = STRING
 
     values: Sequence[Any] | None = parameter(
         'the public list of values, such as ["EWR", "JFK"]; others count as "other"',
-        listed,
+        unless_none(listed),
         default=None,
-        kw_only=True,
     )
     hash: int | None = parameter(
         "hash values into this many buckets instead",
-        partial(whole, least=2, most=MOST_BUCKETS),
+        unless_none(partial(whole, least=2, most=MOST_BUCKETS)),
         default=None,
-        kw_only=True,
     )
-
     others: Literal[False] | None = parameter(
         "false: there are no values but those listed, so there is no feature for others, and a "
         "record with one is unusable",
-        no_others,
+        unless_none(no_others),
         default=None,
-        kw_only=True,
     )
-
-    squared_norm = 1
 
     def check(self) -> None:
         """Refuse both, or neither, of `values` and `hash`, and a value that is a gap."""
-        if self.hash is not None and self.others is False:
+        if self.hash and self.others is False:
             raise self.mistake("others = false needs values: with hash every value has a bucket")
-        if (self.values is None) == (self.hash is None):
-            given = "both" if self.values is not None else "neither"
+        if bool(self.values) == bool(self.hash):
+            given = "both" if self.values else "neither"
             raise self.mistake(f"values or hash must be given, got {given}")
-        if self.values is not None:
+        if self.values:
             try:
                 places = places_in("values", self.values, self.spelling)
             except InvalidValueError as error:
                 raise self.mistake(str(error)) from None
             object.__setattr__(self, "values", tuple(places)[: len(self.values)])
-        if both := [each for each in self.values or () if each in self._gaps]:
+        if both := [each for each in self.values or () if each in self.spelled_gaps]:
             raise self.mistake(f"{both[0]!r} must be in values or in gaps, not in both")
+
+    @cached_property
+    def _book(self) -> "Listed | Buckets":
+        """What gives each value its code."""
+        if self.hash:
+            return Buckets(self.hash)
+        codes = places_in("values", self.values or (), self.spelling)
+        return Listed(tuple(self.values or ()), codes, (OTHER,) * (self.others is not False))
 
     @cached_property
     def features(self) -> tuple[str, ...]:
         """See `Column`."""
-        if self.values is None:
-            return (*(f"bucket {bucket}" for bucket in range(self.hash or 0)), *self.gap_feature)
-        return (*self.values, *((OTHER,) if self._has_other else ()), *self.gap_feature)
+        return (*self._book.features, *self.gap_feature)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -147,107 +140,39 @@ class Category(Column):
     @property
     def reading(self) -> str:
         """See `Column`."""
-        if self.values is None:
-            return f"category, hashed into {self.hash} buckets"
-        return f"category, {len(self.values)} values"
+        return f"category, {self._book.reading}"
 
     @property
     def without(self) -> tuple[str, ...]:
         """See `Column`."""
         return (*super().without, *(("others",) if self.others is False else ()))
 
-    @cached_property
-    def _has_other(self) -> bool:
-        """Whether the column has a feature for values that are not listed."""
-        return self.values is not None and self.others is not False
-
-    @cached_property
-    def _own(self) -> int:
-        """The number of values or buckets, and the code of any other value."""
-        return self.hash or 0 if self.values is None else len(self.values)
-
-    @cached_property
-    def _gap_code(self) -> int:
-        """The code of a missing value: the last feature, if the column may have gaps."""
-        return self._own + self._has_other
-
-    @cached_property
-    def _codes(self) -> dict[Any, int]:
-        """The code of each text in the list, and of its twin; see `places_in`."""
-        return places_in("values", self.values or (), self.spelling)
-
-    @cached_property
-    def _gaps(self) -> frozenset[str]:
-        """The texts that stand for a missing value, by the rule of spelling, too."""
-        also = map(respelled, self.gap_texts) if self.spelling > 1 else ()
-        return frozenset([*self.gap_texts, *also])
-
-    @cached_property
-    def _known(self) -> dict[str, int]:
-        """The code of every text that is looked up: those of the list, and gaps."""
-        return {**self._codes, **dict.fromkeys(["", *self._gaps], self._gap_code)}
-
-    def _code(self, text: str) -> int | Odd:
-        if self.values is not None:
-            return self._codes.get(text, self._own if self._has_other else Odd.WRONG)
-        return bucket(text, self.hash or 0)
-
     def read(self, value: object) -> Any:
         """See `Column`."""
         text = spelled(value, self.spelling)
         if isinstance(text, Odd):
             return text
-        return Odd.GAP if value in self.gap_texts or text in self._gaps else self._code(text)
+        missing = value in self.gap_texts or text in self.spelled_gaps
+        return Odd.GAP if missing else self._book.code(text)
 
-    def stacked(self, values: list[Any]) -> NDArray[np.intp]:
+    def of_arrow(self, values: pa.Array) -> Cells:
         """See `Column`."""
-        return np.array([0 if value is None else value for value in values], np.intp)
-
-    def of_arrow(self, values: pa.Array) -> Cells | None:
-        """See `Column`."""
-        if self.values is None or not is_text(values.type):
-            return self._of_few(values)
         try:
-            values.validate(full=True)
-        except pa.ArrowInvalid:  # a text that is not UTF-8 is wrong, not another value
-            return None
-        places = pc.index_in(values, pa.array(self._known, values.type))
-        found = pc.fill_null(places, -1).to_numpy(zero_copy_only=False)
-        gaps, absent = {"", *self._gaps}, nulls(values)
-        codes = np.append([*self._known.values()], self._own).astype(np.intp)[found]
-        gap = np.array([*(each in gaps for each in self._known), False])[found] | absent
-        unknown = (found < 0) & ~absent
-        wrong = none(len(values)) if self._has_other else unknown.copy()
-        if self.spelling > 1 and unknown.any():
-            few = self._of_few(values.filter(pa.array(unknown)))
-            if few is None:
-                return None
-            codes[unknown], gap[unknown], wrong[unknown] = few
-        codes[gap | wrong] = 0
-        return Cells(codes, gap, wrong)
-
-    def _of_few(self, values: pa.Array) -> Cells | None:
-        """Read each different value once."""
-        try:
-            encoded = values.dictionary_encode(null_encoding="encode")
-        except pa.ArrowException:
-            return None
-        few = [self.read(each) for each in as_objects(encoded.dictionary)]
-        places = encoded.indices.to_numpy(zero_copy_only=False)
-        odd = [np.array([each is kind for each in few], np.bool_) for kind in Odd]
-        own = self.stacked([None if isinstance(each, Odd) else each for each in few])
-        if not few:
-            return Cells(np.zeros(0, np.intp), none(0), none(0))
-        return Cells(own[places], odd[0][places], odd[1][places])
+            return self.few_by_few(values)
+        except pa.ArrowException:  # a type without a dictionary
+            return super().of_arrow(values)
 
     def others_in(self, cells: Cells) -> NDArray[np.bool_]:
-        """Which values are not listed, of a column that may have others."""
-        listed = self.values is None or self.others is False
-        return none(len(cells.gap)) if listed else (cells.values == self._own) & ~cells.gap
+        """See `Column`."""
+        return self._book.others_in(cells.values) & ~cells.gap
+
+    def _codes_of(self, cells: Cells) -> NDArray[np.intp]:
+        """The place of each cell's feature: that of gaps is the last, if there may be any."""
+        return np.where(cells.gap, len(self._book.features), cells.values)
 
     def pack(self, cells: Cells, out: Floats) -> None:
         """See `Column`."""
-        out[:, 0] = np.where(cells.gap, self._gap_code, cells.values)
+        out[:, 0] = self._codes_of(cells)
 
     def unpack(self, packed: Floats, out: Floats) -> None:
         """See `Column`."""
@@ -255,41 +180,107 @@ class Category(Column):
 
     def sparse(self, cells: Cells) -> csr_array:
         """See `Column`."""
-        n, codes = len(cells.gap), np.where(cells.gap, self._gap_code, cells.values)
-        return csr_array((np.ones(n, np.float32), codes, np.arange(n + 1)), (n, self.width))
+        n = len(cells.gap)
+        ends = np.arange(n + 1)
+        return csr_array((np.ones(n, np.float32), self._codes_of(cells), ends), (n, self.width))
 
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; an empty text is a missing value."""
-        flat = graph.add(f"Reshape({values}, {graph.constant(np.array([-1]))})")
-        gaps = list(dict.fromkeys(["", *self._gaps]))
+        flat = graph.op("Reshape", values, np.array([-1]))
         wrong = graph.constant(np.int64(self.width))  # the code of what makes a record unusable
-        gap_code = self._gap_code if self.gap_feature else self.width
-        if self.values is not None:
-            known = self._in_onnx(gap_code)
-            other = self._own if self._has_other else self.width
-            code = graph.labels(flat, [*known], [*known.values()], other=other)
-        else:
-            code = graph.hashed(flat, self.hash or 0)
-            missing = graph.labels(flat, gaps, [1] * len(gaps), other=0)
-            is_gap = graph.add(f"Cast <to = 9> ({missing})")
-            code = graph.add(f"Where({is_gap}, {graph.constant(np.int64(gap_code))}, {code})")
-        span = graph.constant(np.array([0, 1], np.float32))  # runtimes have none for float64
-        one_hot = graph.add(f"OneHot <axis = 1> ({code}, {wrong}, {span})")
-        made = graph.add(f"Cast <to = 11> ({one_hot})")
-        if self.gap_feature and self.others is None:
+        gap_code = len(self._book.features) if self.gap_feature else self.width
+        gaps = dict.fromkeys(["", *self.spelled_gaps], gap_code)
+        code = self._book.onnx(graph, flat, gaps, self)
+        span = np.array([0, 1], np.float32)  # runtimes have none for float64
+        one_hot = graph.op("OneHot", code, wrong, span, axis=1)
+        made = graph.op("Cast", one_hot, to=DOUBLE)
+        if not self.without:
             return made
-        column = graph.add(f"Reshape({code}, {graph.constant(np.array([-1, 1]))})")
-        is_wrong = graph.add(f"Equal({column}, {wrong})")
-        return graph.add(f"Where({is_wrong}, {graph.constant(np.nan)}, {made})")
+        column = graph.op("Reshape", code, np.array([-1, 1]))
+        return graph.op("Where", graph.op("Equal", column, wrong), np.nan, made)
 
-    def _in_onnx(self, gap_code: int) -> dict[str, int]:
-        """The codes of the texts that a graph looks up: by rule 2 also 1.0 for 1, True for true."""
-        texts = {**self._codes, **dict.fromkeys(["", *self._gaps], gap_code)}
-        if self.spelling == 1:
-            return texts
-        others = {f"{key}.0": code for key, code in texts.items() if key.isdigit()}
-        truths = {each: texts[word] for each, word in TRUTHS.items() if word in texts}
-        return {**others, **truths, **texts}
+
+@dataclass(frozen=True)
+class Listed:
+    """A public list of values.
+
+    Attributes:
+        values: The values.
+        codes: The code of each text in the list, and of its twin; see `places_in`.
+        other: The name of the feature of all others, if there may be any.
+    """
+
+    values: tuple[str, ...]
+    codes: Mapping[Any, int]
+    other: tuple[str, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of its features, by their codes."""
+        return self.values + self.other
+
+    @property
+    def reading(self) -> str:
+        """What it is, in a few words."""
+        return f"{len(self.values)} values"
+
+    def code(self, text: str) -> int | Odd:
+        """The code of a text."""
+        return self.codes.get(text, len(self.values) if self.other else Odd.WRONG)
+
+    def others_in(self, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which codes are those of values that are not listed."""
+        return np.asarray(codes == len(self.values)) & bool(self.other)
+
+    def onnx(self, graph: Graph, texts: str, gaps: Mapping[str, int], column: Column) -> str:
+        """Add the code of each text to an ONNX graph: by rule 2 also of 1.0 for 1, True for true.
+
+        Args:
+            graph: The graph.
+            texts: The name of the texts.
+            gaps: The code of each text that stands for a missing value.
+            column: The column, whose width is the code of a text that has none.
+        """
+        known = {**self.codes, **gaps}
+        if column.spelling > 1:
+            others = {f"{key}.0": code for key, code in known.items() if key.isdigit()}
+            truths = {each: known[word] for each, word in TRUTHS.items() if word in known}
+            known = {**others, **truths, **known}
+        other = len(self.values) if self.other else column.width
+        return graph.labels(texts, known, other=other)
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """A number of buckets that values are hashed into; see `Listed` for the methods."""
+
+    count: int
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of its features, by their codes."""
+        return tuple(f"bucket {bucket}" for bucket in range(self.count))
+
+    @property
+    def reading(self) -> str:
+        """What it is, in a few words."""
+        return f"hashed into {self.count} buckets"
+
+    def code(self, text: str) -> int:
+        """The bucket of a text."""
+        return bucket(text, self.count)
+
+    def others_in(self, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """None: every value has a bucket."""
+        return none(len(codes))
+
+    def onnx(self, graph: Graph, texts: str, gaps: Mapping[str, int], column: Column) -> str:
+        """Add the code of each text to an ONNX graph."""
+        del column
+        code = graph.hashed(texts, self.count)
+        missing = graph.labels(texts, dict.fromkeys(gaps, 1), other=0)
+        is_gap = graph.op("Cast", missing, to=BOOL)
+        return graph.op("Where", is_gap, np.int64(gaps[""]), code)
 
 
 def bucket(text: str, buckets: int) -> int:

@@ -22,17 +22,18 @@ from tidegate.features.arrow_values import (
     nulls,
     plain,
 )
-from tidegate.features.feature_map import Graph
+from tidegate.features.columns.unpacking import unpack_number, unpack_vector
+from tidegate.features.feature_map import DOUBLE, Graph
 from tidegate.features.spelling import (
     NEWEST,
     Odd,
     a_rule,
-    decoded,
-    plain_number,
+    as_read,
+    respelled,
     scalar,
-    truth_number,
+    spells_number,
 )
-from tidegate.kinds import parameter, values_of
+from tidegate.kinds import Check, parameter, values_of
 
 Floats = NDArray[Any]
 Values: TypeAlias = Any
@@ -67,7 +68,7 @@ class Cells(NamedTuple):
     gap: NDArray[np.bool_]
     wrong: NDArray[np.bool_]
 
-    def part(self, rows: slice) -> "Cells":
+    def part(self, rows: Any) -> "Cells":
         """The cells of some records."""
         return Cells(self.values[rows], self.gap[rows], self.wrong[rows])
 
@@ -93,6 +94,11 @@ def a_name(name: str, value: object) -> str:
     return value
 
 
+def unless_none(check: Check) -> Check:
+    """The same check of a setting that may be left out, which is None then."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
 @dataclass(frozen=True)
 class Column(ABC):
     """One column of a table; subclasses are the kinds of columns.
@@ -112,6 +118,9 @@ class Column(ABC):
 
     kind: ClassVar[str]
     about: ClassVar[str]
+    dtype: ClassVar[Any]
+    """The dtype of its cells."""
+
     name: str = parameter("the name of the column in the file", a_name)
     gaps: Sequence[str] | Literal[False] = parameter(
         'texts that stand for a missing value, such as ["?"]; an empty one always does. Or false: '
@@ -127,16 +136,12 @@ class Column(ABC):
         """Check the settings; the error names the column."""
         a_rule("spelling", self.spelling)
         for each in self.__dataclass_fields__.values():
-            if (declared := each.metadata.get("parameter")) is None:
-                continue
-            value = getattr(self, each.name)
-            if value is None and each.default is None:
-                continue
-            try:
-                checked = declared.check(each.name, value)
-            except InvalidValueError as error:
-                raise self.mistake(str(error)) from None
-            object.__setattr__(self, each.name, checked)
+            if declared := each.metadata.get("parameter"):
+                try:
+                    checked = declared.check(each.name, getattr(self, each.name))
+                except InvalidValueError as error:
+                    raise self.mistake(str(error)) from None
+                object.__setattr__(self, each.name, checked)
         self.check()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -153,13 +158,18 @@ class Column(ABC):
 
     @property
     @abstractmethod
-    def squared_norm(self) -> int:
-        """The most that the squares of its features can add up to."""
-
-    @property
-    @abstractmethod
     def features(self) -> tuple[str, ...]:
         """The names of its features, without that of the column."""
+
+    @property
+    def squared_norm(self) -> int:
+        """The most that the squares of its features can add up to."""
+        return 1
+
+    @property
+    def blank(self) -> Any:
+        """What a cell holds if there is no value."""
+        return 0
 
     @cached_property
     def gap_texts(self) -> tuple[str, ...]:
@@ -181,18 +191,6 @@ class Column(ABC):
         """The full names of its features."""
         return tuple(f"{self.name} {each}".rstrip() for each in self.features)
 
-    @abstractmethod
-    def read(self, value: object) -> Any:
-        """One value as `encode` takes it, or an `Odd`; what `cells` does, one by one.
-
-        Args:
-            value: A value that `scalar` returned: None stands for NaN, too.
-        """
-
-    @abstractmethod
-    def stacked(self, values: list[Any]) -> Any:
-        """Values that `read` returned as one array; None stands for an odd one."""
-
     def cells(self, values: Values) -> Cells:
         """Read all values; each depends on itself alone."""
         found = self._cells(values)
@@ -200,67 +198,67 @@ class Column(ABC):
 
     def _cells(self, values: Values) -> Cells:
         """What `cells` returns for a column that may have gaps."""
-        if isinstance(values, pa.Array):
-            values = plain(values)
-            if self.spelling > 1 and values.type in BYTES:  # some may be no UTF-8
-                values = values.view(BYTES[values.type])
-            if not (is_flat(values.type) or self.takes(values.type)):
-                gap = nulls(values)  # nothing else of such values is read
-                return Cells(self.stacked([None] * len(values)), gap, ~gap)
-            found = self.of_arrow(values)
-            if found is not None:
-                return found
-            values = as_objects(values)
+        if not isinstance(values, pa.Array):
+            return self.one_by_one(values)
+        values = plain(values)
+        if self.spelling > 1 and values.type in BYTES:  # some may be no UTF-8
+            values = values.view(BYTES[values.type])
+        if is_flat(values.type) or self.takes(values.type):
+            return self.of_arrow(values)
+        gap = nulls(values)  # nothing else of such values is read
+        return Cells(self._stacked([Odd.WRONG] * len(values)), gap, ~gap)
+
+    def of_arrow(self, values: pa.Array) -> Cells:
+        """What `cells` returns for an array without a dictionary; kinds compute it faster."""
+        return self.one_by_one(as_objects(values))
+
+    def few_by_few(self, values: pa.Array) -> Cells:
+        """What `of_arrow` returns; each different value is read once."""
+        encoded = values.dictionary_encode(null_encoding="encode")
+        few = self.one_by_one(as_objects(encoded.dictionary))
+        return few.part(encoded.indices.to_numpy(zero_copy_only=False))
+
+    def one_by_one(self, values: Sequence[object]) -> Cells:
+        """Read Python objects."""
         read = [self._read(value) for value in values]
-        return Cells(
-            self.stacked([None if isinstance(each, Odd) else each for each in read]),
-            np.array([each is Odd.GAP for each in read], np.bool_),
-            np.array([each is Odd.WRONG for each in read], np.bool_),
-        )
+        gap, wrong = (np.array([each is kind for each in read], np.bool_) for kind in Odd)
+        return Cells(self._stacked(read), gap, wrong)
 
     def _read(self, value: object) -> Any:
         try:
-            if self.spelling > 1 and isinstance(value, bytes):
-                value = decoded(value) or ()
-            return self.read(scalar(value))
+            return self.read(scalar(as_read(value, self.spelling)))
         except Exception:  # an object that raises affects its own record only
             return Odd.WRONG
 
-    def of_arrow(self, values: pa.Array) -> Cells | None:
-        """What `cells` returns, computed faster; None if it cannot be.
+    def _stacked(self, read: Sequence[Any]) -> Any:
+        """Values that `read` returned as one array, blank where they are odd."""
+        kept = [self.blank if isinstance(each, Odd) else each for each in read]
+        return np.array(kept, self.dtype).reshape(len(kept), *np.shape(self.blank))
+
+    def read(self, value: object) -> Any:
+        """One value as `pack` takes it, or an `Odd`; what `cells` does, one by one.
 
         Args:
-            values: An array without a dictionary.
+            value: A value that `scalar` returned: None stands for NaN, too.
         """
-        del values
-        return None
+        if isinstance(value, str):
+            bare = value.strip(BLANKS)
+            missing = not bare or bare in NULLS or value in self.gap_texts or bare in self.gap_texts
+            return Odd.GAP if missing else self.of_text(bare)
+        return Odd.GAP if value is None else self.of_object(value)
 
-    @cached_property
-    def gap_numbers(self) -> frozenset[float]:
-        """The numbers that stand for a missing value: by rule 2 those that `gaps` spells."""
-        found = {plain_number(each) for each in self.gap_texts} if self.spelling > 1 else set()
-        return frozenset(each for each in found if each is not None)
+    def of_text(self, text: str) -> Any:
+        """What `read` returns for a text without blanks around it that is not missing."""
+        del text
+        return Odd.WRONG
 
-    def missing_in_onnx(self, graph: Graph, values: str) -> str:
-        """Add which numbers of an ONNX graph are missing: NaN, and `gap_numbers`."""
-        missing = graph.add(f"IsNaN({values})")
-        for number in sorted(self.gap_numbers):
-            equal = graph.add(f"Equal({values}, {graph.constant(number)})")
-            missing = graph.add(f"Or({missing}, {equal})")
-        return missing
-
-    def truth(self, text: str) -> float | None:
-        """1 or 0 if rule 2 reads a text as true or false; None for another."""
-        return truth_number(text) if self.spelling > 1 else None
-
-    def stripped(self, text: str) -> str | None:
-        """A text without blanks around it; None if it stands for a missing value."""
-        bare = text.strip(BLANKS)
-        missing = not bare or bare in NULLS or text in self.gap_texts or bare in self.gap_texts
-        return None if missing else bare
+    def of_object(self, value: object) -> Any:
+        """What `read` returns for what is neither a text nor missing."""
+        del value
+        return Odd.WRONG
 
     def all_stripped(self, texts: pa.Array) -> pa.Array:
-        """What `stripped` returns for each text, with null for None."""
+        """Texts without blanks around them, null for those that are missing."""
         bare = pc.ascii_trim_whitespace(texts)
         gaps = pa.array(["", *NULLS, *self.gap_texts], texts.type)
         missing = pc.is_in(bare, gaps)
@@ -269,6 +267,17 @@ class Column(ABC):
         if not pc.any(missing).as_py():
             return bare
         return pc.if_else(missing, pa.scalar(None, texts.type), bare)
+
+    @cached_property
+    def gap_numbers(self) -> frozenset[float]:
+        """The numbers that stand for a missing value: by rule 2 those that `gaps` spells."""
+        spelled = (text for text in self.gap_texts if spells_number(text, self.spelling))
+        return frozenset(map(float, spelled))
+
+    @cached_property
+    def spelled_gaps(self) -> frozenset[str]:
+        """The texts that stand for a missing value, as the rule of spelling spells them, too."""
+        return frozenset(self.gap_texts) | {respelled(e, self.spelling) for e in self.gap_texts}
 
     @property
     def packed_width(self) -> int:
@@ -330,12 +339,25 @@ class Column(ABC):
         usual: Any = {key: self.__dataclass_fields__[key].default for key in self.without}
         return replace(self, **usual) if usual else self
 
+    def others_in(self, cells: Cells) -> NDArray[np.bool_]:
+        """Which values are not listed, of a category that may have others."""
+        return none(len(cells.gap))
+
     @property
     def shown(self) -> str:
         """Its name and `without`, for messages about records that contradict the column."""
         keys = ", ".join(f"{each} = false" for each in self.without)
         return f"{self.name} ({keys})" if keys else self.name
 
+    onnx_type: ClassVar[int] = DOUBLE
+    """The type of its input in an ONNX graph."""
+
+    @property
+    def onnx_width(self) -> int:
+        """The number of columns of its input in an ONNX graph."""
+        return 1
+
+    @abstractmethod
     def onnx(self, graph: Graph, values: str) -> str:
         """Add the column to an ONNX graph.
 
@@ -346,23 +368,45 @@ class Column(ABC):
         Returns:
             The name of the features, of shape (n, width), float64.
         """
-        del graph, values
-        allowed = "kinds that ONNX can encode (other export kinds take all)"
-        raise refuse("the columns", allowed, shown=f"{self.name}: {self.kind}")
 
     def with_gap_in_onnx(self, graph: Graph, values: str, missing: str) -> str:
         """Add the feature for gaps to values of an ONNX graph; NaN for gaps if there is none."""
         if self.gap_feature:
             return graph.with_gap(values, missing)
-        return graph.add(f"Where({missing}, {graph.constant(np.nan)}, {values})")
+        return graph.op("Where", missing, np.nan, values)
 
-    onnx_type: ClassVar[str] = "double"
-    """The type of its input in an ONNX graph."""
+
+class OneNumber(Column):
+    """A kind whose values become one number in [-1, 1], and a feature for gaps."""
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """See `Column`."""
+        return ("", *self.gap_feature)
+
+    def unpack(self, packed: Floats, out: Floats) -> None:
+        """See `Column`."""
+        unpack_number(packed[:, 0], out)
+
+    def missing_in_onnx(self, graph: Graph, values: str) -> str:
+        """Add which numbers of an ONNX graph are missing: NaN, and `gap_numbers`."""
+        missing = graph.op("IsNaN", values)
+        for number in sorted(self.gap_numbers):
+            missing = graph.op("Or", missing, graph.op("Equal", values, number))
+        return missing
+
+
+class OneVector(Column):
+    """A kind whose values become a vector within norm 1, and a feature for gaps."""
 
     @property
-    def onnx_width(self) -> int:
-        """The number of columns of its input in an ONNX graph."""
-        return 1
+    def packed_width(self) -> int:
+        """See `Column`: the features themselves."""
+        return self.width
+
+    def unpack(self, packed: Floats, out: Floats) -> None:
+        """See `Column`."""
+        unpack_vector(packed, out, self.width - len(self.gap_feature))
 
 
 C = TypeVar("C", bound=type[Column])

@@ -137,22 +137,13 @@ class Columns(TransformerMixin, BaseEstimator):
             X: A table with these columns: a DataFrame, an Arrow table, a dict of columns, a list of
                 dicts, or rows without names in this order. Other columns are ignored.
         """
-        cells, wrong = self._cells(X)
+        cells = [*self.cells(X).values()]
+        wrong = np.any([each.wrong for each in cells], axis=0)
         if not self.dense:
             return _sparse(self.checked, cells, wrong)
         rows = self.unpack(_packed(self.checked, cells, wrong.size))
         rows[wrong] = np.nan
         return rows
-
-    def _cells(self, X: Any) -> tuple[list[Cells], NDArray[np.bool_]]:
-        """The values of each column, and which records have one that contradicts its kind."""
-        columns = self.checked
-        table = as_table(X, [each.name for each in columns])
-        cells = [each.cells(table.columns[each.name]) for each in columns]
-        wrong = np.zeros(table.n, np.bool_)
-        for each in cells:
-            wrong |= each.wrong
-        return cells, wrong
 
     @property
     def dense(self) -> bool:
@@ -166,7 +157,8 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def pack(self, X: Any) -> NDArray[np.float32]:
         """The records of a table in a few numbers each; NaN for one that cannot be used."""
-        cells, wrong = self._cells(X)
+        cells = [*self.cells(X).values()]
+        wrong = np.any([each.wrong for each in cells], axis=0)
         packed = _packed(self.checked, cells, wrong.size)
         packed[wrong] = np.nan
         return packed

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -10,17 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.features.arrow_values import as_objects, is_text, nulls
-from tidegate.features.columns.column import (
-    Cells,
-    Column,
-    Floats,
-    none,
-    register,
-)
-from tidegate.features.columns.unpacking import GAP, unpack_number
+from tidegate.features.arrow_values import is_text, nulls
+from tidegate.features.columns.column import Cells, Floats, OneNumber, none, register
+from tidegate.features.columns.unpacking import GAP
 from tidegate.features.feature_map import Graph
-from tidegate.features.spelling import Odd, plain_number
+from tidegate.features.spelling import Odd, spells_number
 
 WORDS = {
     **dict.fromkeys(("true", "yes", "t", "y", "1"), True),
@@ -31,7 +24,7 @@ WORDS = {
 
 @register
 @dataclass(frozen=True)
-class Flag(Column):
+class Flag(OneNumber):
     """True or false, as 1 or -1; 0 if it is missing, and then a second feature is 1.
 
     The texts true, yes, t, y, 1 and false, no, f, n, 0 are flags, in upper or lower case, and so
@@ -53,62 +46,35 @@ class Flag(Column):
 
     kind: ClassVar[str] = "flag"
     about: ClassVar[str] = "true or false"
+    dtype: ClassVar[Any] = np.bool_
 
-    squared_norm = 1
-
-    @cached_property
-    def features(self) -> tuple[str, ...]:
+    def of_text(self, text: str) -> bool | Odd:
         """See `Column`."""
-        return ("", *self.gap_feature)
+        if spells_number(text, self.spelling):
+            return self.of_object(float(text))
+        return WORDS.get(text.lower(), Odd.WRONG) if text.isascii() else Odd.WRONG
 
-    def read(self, value: object) -> Any:
+    def of_object(self, value: object) -> bool | Odd:
         """See `Column`."""
-        if isinstance(value, str):
-            text = self.stripped(value)
-            if text is None:
-                return Odd.GAP
-            number = plain_number(text) if self.spelling > 1 else None
-            if number is None:
-                return WORDS.get(text.lower(), Odd.WRONG) if text.isascii() else Odd.WRONG
-            value = number
-        if value is None:
-            return Odd.GAP
         if not isinstance(value, Real | Decimal):
             return Odd.WRONG
         if value in self.gap_numbers:
             return Odd.GAP
         return bool(value) if value in (0, 1) else Odd.WRONG
 
-    def stacked(self, values: list[Any]) -> Any:
-        """See `Column`."""
-        return np.array([bool(value) for value in values], np.bool_)
-
-    def of_arrow(self, values: pa.Array) -> Cells | None:
+    def of_arrow(self, values: pa.Array) -> Cells:
         """See `Column`."""
         if pa.types.is_boolean(values.type) and not self.gap_numbers:
             found = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
             return Cells(found, nulls(values), none(len(values)))
-        if not is_text(values.type):
-            return None
-        encoded = values.dictionary_encode(null_encoding="encode")
-        few = [self.read(each) for each in as_objects(encoded.dictionary)]
-        if not few:
-            return Cells(none(0), none(0), none(0))
-        places = encoded.indices.to_numpy(zero_copy_only=False)
-        kinds = (True, Odd.GAP, Odd.WRONG)
-        return Cells(*(np.array([each is kind for each in few])[places] for kind in kinds))
+        return self.few_by_few(values) if is_text(values.type) else super().of_arrow(values)
 
     def pack(self, cells: Cells, out: Floats) -> None:
         """See `Column`."""
         out[:, 0] = np.where(cells.gap, GAP, np.where(cells.values, 1.0, -1.0))
 
-    def unpack(self, packed: Floats, out: Floats) -> None:
-        """See `Column`."""
-        unpack_number(packed[:, 0], out)
-
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; the input is 1 or 0, NaN if it is missing."""
         missing = self.missing_in_onnx(graph, values)
-        doubled = graph.add(f"Mul({values}, {graph.constant(2.0)})")
-        sign = graph.add(f"Sub({doubled}, {graph.constant(1.0)})")
+        sign = graph.op("Sub", graph.op("Mul", values, 2.0), 1.0)
         return self.with_gap_in_onnx(graph, sign, missing)

@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -14,21 +14,14 @@ import pyarrow.compute as pc
 
 from tidegate.checks import between, flag
 from tidegate.features.arrow_values import is_text, nulls
-from tidegate.features.columns.column import (
-    Cells,
-    Column,
-    Floats,
-    register,
-)
-from tidegate.features.columns.unpacking import GAP, unpack_number
+from tidegate.features.columns.column import Cells, Floats, OneNumber, register
+from tidegate.features.columns.unpacking import GAP
 from tidegate.features.feature_map import Graph
-from tidegate.features.spelling import Odd
+from tidegate.features.spelling import Odd, truths_of
 from tidegate.kinds import parameter
 
-NUMERAL = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?")
-"""A decimal numeral in ASCII digits."""
-
-NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
+NUMERAL = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[+-]?[nN][aA][nN]")
+"""A decimal numeral in ASCII digits, or NaN."""
 
 LARGEST = 2.0**500
 """Bounds of a range are smaller than this, so that no difference overflows."""
@@ -37,8 +30,8 @@ a_bound = partial(between, low=-LARGEST, high=LARGEST)
 
 
 @register
-@dataclass(frozen=True)
-class Number(Column):
+@dataclass(frozen=True, kw_only=True)
+class Number(OneNumber):
     """Numbers, clipped to a public range and mapped to [-1, 1].
 
     A second feature is 1 where the number is missing; the first is then 0, the middle of the range.
@@ -65,22 +58,13 @@ class Number(Column):
 
     kind: ClassVar[str] = "number"
     about: ClassVar[str] = "a number, clipped to a public range"
+    dtype: ClassVar[Any] = np.float64
 
-    low: float = parameter("numbers below it count as this one", a_bound, kw_only=True)
-    high: float = parameter("numbers above it count as this one", a_bound, kw_only=True)
+    low: float = parameter("numbers below it count as this one", a_bound)
+    high: float = parameter("numbers above it count as this one", a_bound)
     log: bool = parameter(
-        "scale by the logarithm: for amounts, most of which are small",
-        flag,
-        default=False,
-        kw_only=True,
+        "scale by the logarithm: for amounts, most of which are small", flag, default=False
     )
-
-    squared_norm = 1
-
-    @cached_property
-    def features(self) -> tuple[str, ...]:
-        """See `Column`."""
-        return ("", *self.gap_feature)
 
     def check(self) -> None:
         """Refuse an empty range."""
@@ -93,65 +77,46 @@ class Number(Column):
         scale = " by logarithm" if self.log else ""
         return f"number from {self.low:g} to {self.high:g}{scale}"
 
-    def read(self, value: object) -> Any:
+    def of_text(self, text: str) -> float | Odd:
         """See `Column`."""
-        if isinstance(value, str):
-            return self._of_text(self.stripped(value))
-        if value is None:
-            return Odd.GAP
-        if not isinstance(value, Real | Decimal):
-            return Odd.WRONG
-        try:
-            return self._finite(float(value))
-        except (OverflowError, ValueError):  # too large, or a signalling NaN
-            return Odd.WRONG
-
-    def _of_text(self, text: str | None) -> float | Odd:
-        if text is None or NAN.fullmatch(text):
-            return Odd.GAP
-        if (truth := self.truth(text)) is not None:
-            return self._finite(truth)
+        truths = truths_of(self.spelling)
+        if text in truths:
+            return self._finite(truths[text])
         return self._finite(float(text)) if NUMERAL.fullmatch(text) else Odd.WRONG
 
+    def of_object(self, value: object) -> float | Odd:
+        """See `Column`."""
+        if not isinstance(value, Real | Decimal):
+            return Odd.WRONG
+        return self._finite(float(value))  # one that is too large, or a signalling NaN, raises
+
     def _finite(self, number: float) -> float | Odd:
-        if math.isnan(number) or number in self.gap_numbers:  # NaN of a Decimal
+        if math.isnan(number) or number in self.gap_numbers:
             return Odd.GAP
         return number if math.isfinite(number) else Odd.WRONG
 
-    def stacked(self, values: list[Any]) -> Floats:
-        """See `Column`."""
-        return np.array([0.0 if value is None else value for value in values], np.float64)
-
-    def of_arrow(self, values: pa.Array) -> Cells | None:
-        """See `Column`; None if a text is no numeral that Arrow knows."""
-        kind = values.type
+    def of_arrow(self, values: pa.Array) -> Cells:
+        """See `Column`; a text that is no numeral of Arrow's is read by itself, with all others."""
+        kind, real = values.type, values
         if is_text(kind):
-            parsed = self._parsed(values)
-            if parsed is None:
-                return None
-            values = parsed
+            try:
+                real = pc.cast(self.all_stripped(values), pa.float64())
+            except pa.ArrowInvalid:
+                return super().of_arrow(values)
+            if pc.all(pc.is_finite(real)).as_py() is False:  # it knows more spellings of NaN
+                return super().of_arrow(values)
+        elif pa.types.is_boolean(kind):
+            real = values.cast(pa.uint8())
         elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-            if not pa.types.is_boolean(kind):
-                return None
-            values = pc.cast(values, pa.uint8())
-        if values.type != pa.float64():
-            values = values.cast(pa.float64(), safe=False)
-        numbers = values.to_numpy(zero_copy_only=False)
-        gap = np.isnan(numbers) | nulls(values)
+            return super().of_arrow(values)
+        numbers = real.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        gap = np.isnan(numbers) | nulls(real)
         if self.gap_numbers:
             gap |= np.isin(numbers, list(self.gap_numbers))
         wrong = np.isinf(numbers) & ~gap
         if gap.any() or wrong.any():
             numbers = np.where(gap | wrong, 0.0, numbers)
         return Cells(numbers, gap, wrong)
-
-    def _parsed(self, texts: pa.Array) -> pa.Array | None:
-        try:
-            parsed = pc.cast(self.all_stripped(texts), pa.float64())
-        except pa.ArrowInvalid:
-            return None
-        # Arrow knows more spellings of NaN and infinity: those are read one by one.
-        return parsed if pc.all(pc.is_finite(parsed)).as_py() is not False else None
 
     def pack(self, cells: Cells, out: Floats) -> None:
         """See `Column`."""
@@ -177,23 +142,15 @@ class Number(Column):
             return self.low + math.expm1((feature + 1) / 2 * math.log1p(self.high - self.low))
         return (self.low / 2 + self.high / 2) + feature * ((self.high - self.low) / 2)
 
-    def unpack(self, packed: Floats, out: Floats) -> None:
-        """See `Column`."""
-        unpack_number(packed[:, 0], out)
-
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; NaN is a missing number."""
         missing = self.missing_in_onnx(graph, values)
-        low, high = graph.constant(self.low), graph.constant(self.high)
-        raised = graph.add(f"Max({values}, {low})")
-        clipped = graph.add(f"Min({raised}, {high})")
+        clipped = graph.op("Min", graph.op("Max", values, self.low), self.high)
         if self.log:
-            start = graph.constant(self.low - 1)
-            log = graph.add(f"Log({graph.add(f'Sub({clipped}, {start})')})")
-            half = graph.constant(math.log1p(self.high - self.low) / 2)
-            scaled = graph.add(f"Div({log}, {half})")
-            placed = graph.add(f"Sub({scaled}, {graph.constant(1.0)})")
+            log = graph.op("Log", graph.op("Sub", clipped, self.low - 1))
+            scaled = graph.op("Div", log, math.log1p(self.high - self.low) / 2)
+            placed = graph.op("Sub", scaled, 1.0)
         else:
-            moved = graph.add(f"Sub({clipped}, {graph.constant(self.low / 2 + self.high / 2)})")
-            placed = graph.add(f"Div({moved}, {graph.constant((self.high - self.low) / 2)})")
+            moved = graph.op("Sub", clipped, self.low / 2 + self.high / 2)
+            placed = graph.op("Div", moved, (self.high - self.low) / 2)
         return self.with_gap_in_onnx(graph, placed, missing)

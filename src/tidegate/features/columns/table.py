@@ -76,7 +76,7 @@ def _taken(values: Values, places: Any) -> Values:
     return [values[place] for place in places.tolist()]
 
 
-def as_table(X: Any, names: Sequence[str]) -> Table:  # noqa: PLR0911 (a table of types)
+def as_table(X: Any, names: Sequence[str]) -> Table:
     """The named columns of a batch, in their order.
 
     Args:
@@ -87,22 +87,20 @@ def as_table(X: Any, names: Sequence[str]) -> Table:  # noqa: PLR0911 (a table o
     >>> as_table([{"a": 1, "b": "x"}, {"a": None}], ["b", "a"]).columns
     {'b': ['x', None], 'a': [1, None]}
     """
-    if hasattr(X, "to_arrow") and hasattr(X, "get_column"):  # polars
-        check_names(X.columns, names)
-        return _of_mapping({name: _of_polars(X.get_column(name)) for name in names}, names)
-    if isinstance(X, Table):
-        return _of_mapping(X.columns, names)
-    if isinstance(X, pa.Table | pa.RecordBatch):
-        check_names(X.schema.names, names)
-        return _of_mapping({name: one_array(X.column(name)) for name in names}, names)
-    if isinstance(X, Mapping):
-        return _of_mapping(X, names)
-    if hasattr(X, "iloc"):  # pandas
-        check_names([str(name) for name in X.columns], names)
-        return _of_mapping({name: _of_series(X[name]) for name in names}, names)
-    if isinstance(X, Sequence) and not isinstance(X, str | bytes) and _are_dicts(X):
-        return Table({name: [_entry(row, name) for row in X] for name in names}, len(X))
-    return _of_rows(X, names)
+    columns = X.columns if isinstance(X, Table) else X
+    if isinstance(columns, pa.Table | pa.RecordBatch):
+        check_names(columns.schema.names, names)
+    elif isinstance(columns, Mapping):
+        check_names(list(columns), names)
+    elif hasattr(columns, "columns"):  # pandas or polars
+        check_names([str(name) for name in columns.columns], names)
+    else:
+        return _of_rows(X, names)
+    taken = {name: _values(columns[name]) for name in names}
+    lengths = {len(values) for values in taken.values()}
+    if len(lengths) > 1:
+        raise refuse("X", "columns of the same length", shown=f"lengths {sorted(lengths)}")
+    return Table(taken, max(lengths, default=0))
 
 
 def check_names(present: Sequence[str], names: Sequence[str]) -> None:
@@ -122,36 +120,20 @@ def few(names: Sequence[str]) -> str:
     return ", ".join([*names[:MOST_NAMES], *["..."] * (len(names) > MOST_NAMES)])
 
 
-def _are_dicts(rows: Sequence[Any]) -> bool:
-    return any(isinstance(row, Mapping) for row in rows)
-
-
-def _entry(row: Any, name: str) -> Any:
-    """A value of a record; what is no record has none that any kind of column takes."""
-    return row.get(name) if isinstance(row, Mapping) else ()
-
-
-def _of_mapping(columns: Mapping[str, Any], names: Sequence[str]) -> Table:
-    check_names(list(columns), names)
-    taken = {name: _values(columns[name]) for name in names}
-    lengths = {len(values) for values in taken.values()}
-    if len(lengths) > 1:
-        raise refuse("X", "columns of the same length", shown=f"lengths {sorted(lengths)}")
-    return Table(taken, lengths.pop() if lengths else 0)
-
-
 def _values(values: Any) -> Values:
-    if isinstance(values, pa.ChunkedArray):
-        return one_array(values)
-    if isinstance(values, pa.Array | list):
+    """A column of any library, as a `Table` holds it."""
+    if isinstance(values, list):
         return values
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return one_array(values)
     if hasattr(values, "iloc"):
         return _of_series(values)
+    if hasattr(values, "to_arrow"):
+        return _of_polars(values)
     if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
         raise refuse("a column of X", "a list or an array", shown=type(values).__name__)
-    if isinstance(values, np.ndarray) and values.ndim > 1:
-        return list(values)
-    return _of_array(values) if isinstance(values, np.ndarray) else list(values)
+    flat = isinstance(values, np.ndarray) and values.ndim == 1
+    return _of_array(values) if flat else list(values)
 
 
 def _of_array(values: Any) -> Values:
@@ -178,9 +160,11 @@ def _of_series(series: Any) -> Values:
 
 
 def _of_polars(series: Any) -> Values:
+    if str(series.dtype) == "Object":  # of which Arrow would hold the addresses
+        return _of_objects(series.to_list())
     try:
         return one_array(series.to_arrow())
-    except Exception:  # numbers of 128 bits, or Python objects
+    except Exception:  # numbers of 128 bits
         return list(series.to_list())
 
 
@@ -215,26 +199,28 @@ def one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _of_rows(X: Any, names: Sequence[str]) -> Table:
-    """Rows without names, in the order of `names`."""
-    if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype == object:
-        X = list(X)
-        if _are_dicts(X):
-            return as_table(X, names)
+    """Rows without names, in the order of `names`, or dicts."""
     if isinstance(X, np.ndarray) and X.ndim == 2:
         _check_width(X.shape[1], names)
         columns = {name: _of_array(X[:, place]) for place, name in enumerate(names)}
         return Table(columns, X.shape[0])
-    if not isinstance(X, list | tuple):
-        raise refuse("X", f"a table with the columns {few(names)}", shown=type(X).__name__)
-    rows = [row if isinstance(row, list | tuple | np.ndarray) else None for row in X]
-    if any(row is None for row in rows):
-        raise refuse("X", f"a table with the columns {few(names)}", shown="a list of other things")
-    for width in {len(row) for row in rows if row is not None}:
+    objects = isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype == object
+    rows = list(X) if objects or isinstance(X, tuple) else X
+    if isinstance(rows, list) and any(isinstance(row, Mapping) for row in rows):
+        return Table({name: [_entry(row, name) for row in rows] for name in names}, len(rows))
+    wanted = f"a table with the columns {few(names)}"
+    if not isinstance(rows, list):
+        raise refuse("X", wanted, shown=type(X).__name__)
+    if not all(isinstance(row, list | tuple | np.ndarray) for row in rows):
+        raise refuse("X", wanted, shown="a list of other things")
+    for width in set(map(len, rows)):
         _check_width(width, names)
-    return Table(
-        {name: [row[i] for row in rows if row is not None] for i, name in enumerate(names)},
-        len(rows),
-    )
+    return Table({name: [row[i] for row in rows] for i, name in enumerate(names)}, len(rows))
+
+
+def _entry(row: Any, name: str) -> Any:
+    """A value of a record; what is no record has none that any kind of column takes."""
+    return row.get(name) if isinstance(row, Mapping) else ()
 
 
 def _check_width(width: int, names: Sequence[str]) -> None:

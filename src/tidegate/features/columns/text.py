@@ -8,20 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
 from tidegate.checks import InvalidValueError, whole
-from tidegate.features.arrow_values import is_text, nulls
+from tidegate.features.arrow_values import is_text
 from tidegate.features.clip import clip_rows
-from tidegate.features.columns.column import (
-    Cells,
-    Column,
-    Floats,
-    none,
-    register,
-)
-from tidegate.features.columns.unpacking import unpack_vector
+from tidegate.features.columns.column import Cells, Floats, OneVector, none, register, unless_none
 from tidegate.features.encoder import Encoder, text_encoder
 from tidegate.features.encoder.frozen_file import digests, path
 from tidegate.features.encoder.tokens import LENGTH
@@ -32,8 +24,8 @@ from tidegate.kinds import parameter
 
 
 @register
-@dataclass(frozen=True)
-class Text(Column):
+@dataclass(frozen=True, kw_only=True)
+class Text(OneVector):
     """Text as hashed words, or through an encoder, of norm 1; one more feature says it is missing.
 
     Args:
@@ -59,65 +51,53 @@ class Text(Column):
 
     kind: ClassVar[str] = "text"
     about: ClassVar[str] = "text: hashed words, or a public encoder"
+    dtype: ClassVar[Any] = object
+    blank: ClassVar[str] = ""
     files: ClassVar[tuple[str, ...]] = ("encoder", "tokenizer")
-    onnx_type: ClassVar[str] = "string"
 
     size: int = parameter(
         "the number of features that words are hashed into",
         partial(whole, least=2, most=2**24),
         default=1024,
-        kw_only=True,
     )
     words: Sequence[int] = parameter(
-        "the least and greatest length of word n-grams; [] for none",
-        lengths,
-        default=(1, 1),
-        kw_only=True,
+        "the least and greatest length of word n-grams; [] for none", lengths, default=(1, 1)
     )
     characters: Sequence[int] = parameter(
-        "the least and greatest length of character n-grams; [] for none",
-        lengths,
-        default=(),
-        kw_only=True,
+        "the least and greatest length of character n-grams; [] for none", lengths, default=()
     )
-
     encoder: str | None = parameter(
         "a public model instead of hashed words: the path of an .onnx or .safetensors file",
-        path,
+        unless_none(path),
         default=None,
-        kw_only=True,
     )
     tokenizer: str | None = parameter(
-        "the path of the encoder's tokenizer.json", path, default=None, kw_only=True
+        "the path of the encoder's tokenizer.json", unless_none(path), default=None
     )
     length: int = parameter(
         "the most tokens of a text that the encoder reads",
         partial(whole, least=8, most=2**16),
         default=LENGTH,
-        kw_only=True,
     )
     digest: str | None = parameter(
         "the SHA-256 of the encoder's files, joined by +; of the files as they are, if left out",
         digests,
         default=None,
-        kw_only=True,
     )
-
-    squared_norm = 1
 
     def check(self) -> None:
         """Refuse a column that counts nothing, and half an encoder."""
         if not self.words and not self.characters:
             raise self.mistake("words or characters must be given, got neither")
-        if (self.encoder is None) != (self.tokenizer is None):
+        if bool(self.encoder) != bool(self.tokenizer):
             raise self.mistake("encoder and tokenizer must be given together")
-        if self.encoder is None and self.digest is not None:
-            raise self.mistake("digest must be left out without an encoder")
-        if self.encoder is not None:
+        if self.encoder:
             try:
                 object.__setattr__(self, "digest", self._encoder.digest)
             except InvalidValueError as error:
                 raise self.mistake(str(error)) from None
+        elif self.digest:
+            raise self.mistake("digest must be left out without an encoder")
 
     @cached_property
     def _encoder(self) -> Encoder:
@@ -125,12 +105,12 @@ class Text(Column):
 
     @cached_property
     def _size(self) -> int:
-        return self.size if self.encoder is None else self._encoder.width
+        return self._encoder.width if self.encoder else self.size
 
     @cached_property
     def features(self) -> tuple[str, ...]:
         """See `Column`."""
-        what = "hash" if self.encoder is None else "encoded"
+        what = "encoded" if self.encoder else "hash"
         return (*(f"{what} {index}" for index in range(self._size)), *self.gap_feature)
 
     @property
@@ -141,14 +121,14 @@ class Text(Column):
     @property
     def reading(self) -> str:
         """See `Column`."""
-        if self.encoder is not None:
+        if self.encoder:
             return f"text, {self._size:,} features by {Path(self.encoder).name}"
         return f"text, hashed into {self.size:,} features"
 
     def described(self) -> dict[str, Any]:
         """See `Column`; an encoder's files by name and digest, without folders."""
         known = super().described()
-        if self.encoder is None:
+        if not self.encoder:
             return {key: v for key, v in known.items() if key != "length"}
         names = {name: Path(known[name]).name for name in self.files}
         own = ("kind", "name", "gaps", "length", "digest")
@@ -159,49 +139,29 @@ class Text(Column):
         if self.spelling == 1 and not isinstance(value, str | None):
             return Odd.WRONG
         text = spelled(value, self.spelling)
-        return Odd.GAP if value in self.gap_texts or text in self._gaps else text
+        return Odd.GAP if value in self.gap_texts or text in self.spelled_gaps else text
 
-    @cached_property
-    def _gaps(self) -> frozenset[str]:
-        """The texts that stand for a missing one, by the rule of spelling, too."""
-        also = map(respelled, self.gap_texts) if self.spelling > 1 else ()
-        return frozenset([*self.gap_texts, *also])
-
-    def stacked(self, values: list[Any]) -> NDArray[np.object_]:
-        """See `Column`."""
-        return np.fromiter(("" if each is None else each for each in values), object, len(values))
-
-    def of_arrow(self, values: pa.Array) -> Cells | None:
+    def of_arrow(self, values: pa.Array) -> Cells:
         """See `Column`."""
         if not is_text(values.type):
-            return None
+            return super().of_arrow(values)
         try:
-            texts = values.to_pylist()
+            given = [each or "" for each in values.to_pylist()]
         except UnicodeDecodeError:
-            return None
-        if self.spelling > 1:
-            texts = [None if each in self.gap_texts else each and respelled(each) for each in texts]
-        missing = {None, "", *self._gaps}
-        gap = np.fromiter((each in missing for each in texts), np.bool_, len(texts))
-        return Cells(self.stacked(texts), gap | nulls(values), none(len(values)))
-
-    @property
-    def packed_width(self) -> int:
-        """See `Column`: the features themselves."""
-        return self.width
+            return super().of_arrow(values)
+        missing = {"", *self.gap_texts}
+        texts = ["" if each in missing else respelled(each, self.spelling) for each in given]
+        gap = [not each or each in self.spelled_gaps for each in texts]
+        return Cells(self._stacked(texts), np.array(gap, np.bool_), none(len(values)))
 
     def pack(self, cells: Cells, out: Floats) -> None:
         """See `Column`."""
         made = self._vectors(cells) if self.encoder else self._hashed(cells).toarray()
         out[:, : self._size], out[:, self._size :] = made, cells.gap[:, None]
 
-    def unpack(self, packed: Floats, out: Floats) -> None:
-        """See `Column`."""
-        unpack_vector(packed, out, self._size)
-
     def sparse(self, cells: Cells) -> csr_array:
         """See `Column`."""
-        made = self._hashed(cells) if self.encoder is None else csr_array(self._vectors(cells))
+        made = csr_array(self._vectors(cells)) if self.encoder else self._hashed(cells)
         last = csr_array(cells.gap.astype(np.float32)[:, None])
         return csr_array(hstack([made, last], format="csr")) if self.gap_feature else made
 
@@ -236,15 +196,9 @@ class Text(Column):
         return super().takes(kind) if self.spelling > 1 else is_text(kind) or kind == pa.null()
 
     def onnx(self, graph: Graph, values: str) -> str:
-        """See `Column`; an empty text is a missing one."""
-        if self.encoder is not None:
-            raise self.mistake(
-                "an encoder cannot be part of an ONNX file: export another kind, such as "
-                ".safetensors, or predict with the service or tidegate predict"
-            )
-        counts = self._hasher.onnx(graph, values)
-        length = graph.add(f"Max({graph.reduced('ReduceL2', counts)}, {graph.constant(1.0)})")
-        gaps = list(dict.fromkeys(["", *self._gaps]))
-        missing = graph.labels(values, gaps, [1] * len(gaps), other=0)
-        is_gap = graph.add(f"Cast <to = 9> ({missing})")
-        return self.with_gap_in_onnx(graph, graph.add(f"Div({counts}, {length})"), is_gap)
+        """Refuse it: ONNX has no words as Unicode has them, and no tokenizers."""
+        del graph, values
+        raise self.mistake(
+            "a text cannot be part of an ONNX file: export another kind, such as .safetensors "
+            "or .joblib, or predict with the service or tidegate predict"
+        )

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property, lru_cache, partial
@@ -15,16 +15,9 @@ from numpy.typing import NDArray
 
 from tidegate.checks import refuse, whole
 from tidegate.features.arrow_values import is_text, nulls
-from tidegate.features.columns.clock_times import clock_times
-from tidegate.features.columns.column import (
-    Cells,
-    Column,
-    Floats,
-    none,
-    register,
-)
+from tidegate.features.columns.column import Cells, Column, Floats, none, register, unless_none
 from tidegate.features.columns.unpacking import GAP, places_of
-from tidegate.features.feature_map import Graph
+from tidegate.features.feature_map import DOUBLE, INT64, Graph
 from tidegate.features.spelling import Odd
 from tidegate.kinds import parameter
 
@@ -45,6 +38,9 @@ WRITTEN = re.compile(
 
 ZONE = r"^(.{10}[ T].*?)(?:[.][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?$"
 
+PLAIN_LENGTHS, ZULU_LENGTH = {10, 16, 19}, 20
+"""The lengths of a date, of times without zone and fraction, and of one with seconds and Z."""
+
 FIRST = np.datetime64("0001-01-01T00:00:00", "s").astype(np.int64)
 LAST = np.datetime64("9999-12-31T23:59:59", "s").astype(np.int64)
 
@@ -62,11 +58,11 @@ def parts(name: str, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-a_year = partial(whole, least=1, most=9999)
+a_year = unless_none(partial(whole, least=1, most=9999))
 
 
 @register
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Time(Column):
     """Dates and times, of which some parts become features: hour, weekday, month or year.
 
@@ -96,27 +92,23 @@ class Time(Column):
 
     kind: ClassVar[str] = "time"
     about: ClassVar[str] = "a date or time: its hour, weekday, month and year"
-    onnx_type: ClassVar[str] = "int64"
+    dtype: ClassVar[Any] = np.int64
+    onnx_type: ClassVar[int] = INT64
 
     parts: Sequence[str] = parameter(
         f"what to learn from: some of {', '.join(PARTS)}",
         parts,
         default=("hour", "weekday", "month"),
-        kw_only=True,
     )
-    low: int | None = parameter(
-        'the first year, if parts has "year"', a_year, default=None, kw_only=True
-    )
-    high: int | None = parameter(
-        'the last year, if parts has "year"', a_year, default=None, kw_only=True
-    )
+    low: int | None = parameter('the first year, if parts has "year"', a_year, default=None)
+    high: int | None = parameter('the last year, if parts has "year"', a_year, default=None)
 
     def check(self) -> None:
         """Refuse a year without a range, and a range without a year."""
         if "year" not in self.parts:
-            if self.low is not None or self.high is not None:
+            if self.low or self.high:
                 raise self.mistake('low and high are years: add "year" to parts, or remove them')
-        elif self.low is None or self.high is None or not self.low < self.high:
+        elif not (self.low and self.high and self.low < self.high):
             shown = f"{self.low} and {self.high}"
             raise self.mistake(f"low and high must be years, low below high, got {shown}")
 
@@ -128,124 +120,166 @@ class Time(Column):
     @cached_property
     def features(self) -> tuple[str, ...]:
         """See `Column`."""
-        cyclic = {part: (f"{part} cos", f"{part} sin") for part in CYCLES}
-        named = [name for part in self.parts for name in cyclic.get(part, (part,))]
-        return (*named, *self.gap_feature)
+        return (*(name for part in self._parts for name in part.features), *self.gap_feature)
 
     @property
     def reading(self) -> str:
         """See `Column`."""
         return f"time: {', '.join(self.parts)}"
 
-    def read(self, value: object) -> Any:
-        """Seconds since 1970 by the clock that the value was written by; see `Column`."""
-        if isinstance(value, str):
-            text = self.stripped(value)
-            return Odd.GAP if text is None else self._placed(_seconds(text))
-        return Odd.GAP if value is None else self._placed(_since_1970(value))
+    def of_text(self, text: str) -> int | Odd:
+        """Seconds since 1970 by the clock that the text was written by; see `Column`."""
+        return self._placed(_seconds(text))
+
+    def of_object(self, value: object) -> int | Odd:
+        """See `Column`."""
+        return self._placed(_since_1970(value))
 
     def _placed(self, seconds: int | Odd) -> int | Odd:
-        return Odd.GAP if seconds in self._gap_times else seconds
+        return Odd.GAP if seconds in self.gap_times else seconds
 
     @cached_property
-    def _gap_times(self) -> frozenset[int]:
+    def gap_times(self) -> frozenset[Any]:
         """The times that stand for a missing one: by rule 2 those that `gaps` spells."""
         found = map(_seconds, self.gap_texts) if self.spelling > 1 else ()
-        return frozenset(each for each in found if isinstance(each, int))
+        return frozenset(found) - {Odd.WRONG}
 
-    def stacked(self, values: list[Any]) -> NDArray[np.int64]:
-        """See `Column`."""
-        return np.array([0 if value is None else value for value in values], np.int64)
-
-    def of_arrow(self, values: pa.Array) -> Cells | None:
-        """See `Column`; None if a text is no time that Arrow knows."""
+    def of_arrow(self, values: pa.Array) -> Cells:
+        """See `Column`; a text that is no time of Arrow's is read by itself, with all others."""
+        times = values
         if is_text(values.type):
-            found = None if self._has_gaps(values) else clock_times(values)
-            if found is not None:
-                return Cells(found, none(len(values)), none(len(values)))
-            parsed = self._parsed(values)
-            if parsed is None:
-                return None
-            values = parsed
-        if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+            try:
+                times = pc.cast(_without_zones(self.all_stripped(values)), pa.timestamp("s"))
+            except pa.ArrowInvalid:
+                return super().of_arrow(values)
+        elif pa.types.is_timestamp(values.type) and values.type.tz:
             if not _is_zone(values.type.tz):  # nobody knows what these times are
-                n = len(values)
-                return Cells(np.zeros(n, np.int64), none(n), np.ones(n, np.bool_))
-            values = pc.local_timestamp(values)
-        if not (pa.types.is_timestamp(values.type) or pa.types.is_date(values.type)):
-            return None
-        gap, whole_seconds = nulls(values), _floored(values).cast(pa.int64())
+                return Cells(np.zeros(len(values), np.int64), none(len(values)), ~none(len(values)))
+            times = pc.local_timestamp(values)
+        elif not (pa.types.is_timestamp(values.type) or pa.types.is_date(values.type)):
+            return super().of_arrow(values)
+        gap, whole_seconds = nulls(times), _floored(times).cast(pa.int64())
         seconds = pc.fill_null(whole_seconds, 0).to_numpy(zero_copy_only=False)
-        if self._gap_times:
-            gap |= np.isin(seconds, list(self._gap_times))
+        if self.gap_times:
+            gap |= np.isin(seconds, list(self.gap_times))
         wrong = (seconds < FIRST) | (seconds > LAST)
         return Cells(np.where(wrong, 0, seconds) if wrong.any() else seconds, gap, wrong & ~gap)
-
-    def _has_gaps(self, texts: pa.Array) -> bool:
-        """Whether a text is one of `gaps`, which may look like a time: 1900-01-01."""
-        if not self.gap_texts or self._gap_times:
-            return bool(self._gap_times)
-        return bool(pc.any(pc.is_in(texts, pa.array(self.gap_texts, texts.type))).as_py())
-
-    def _parsed(self, texts: pa.Array) -> pa.Array | None:
-        trimmed = self.all_stripped(texts)
-        if pc.all(pc.match_substring_regex(trimmed, f"^(?:{WRITTEN.pattern})$")).as_py() is False:
-            return None
-        try:
-            return pc.cast(pc.replace_substring_regex(trimmed, ZONE, r"\1"), pa.timestamp("s"))
-        except pa.ArrowInvalid:
-            return None
 
     @property
     def packed_width(self) -> int:
         """See `Column`: a number for each part."""
         return len(self.parts)
 
+    @cached_property
+    def _parts(self) -> "list[Cycle | Year]":
+        """The parts, which know how to become features."""
+        year = Year(float(self.low or 0), float(self.high or 0))
+        return [Cycle(part, CYCLES[part]) if part in CYCLES else year for part in self.parts]
+
     def pack(self, cells: Cells, out: Floats) -> None:
         """See `Column`: a place on each circle, -1 if the time is missing."""
-        for place, part in enumerate(self.parts):
-            if part == "year":
-                low, high = float(self.low or 0), float(self.high or 0)
-                years = np.clip(_year(cells.values), low, high)
-                placed = np.clip((years - (low + high) / 2) / ((high - low) / 2), -1, 1)
-                out[:, place] = np.where(cells.gap, GAP, placed)
-            else:
-                out[:, place] = np.where(cells.gap, -1, ticks(part, cells.values))
+        for place, part in enumerate(self._parts):
+            out[:, place] = np.where(cells.gap, part.gap, part.packed(cells.values))
 
     def unpack(self, packed: Floats, out: Floats) -> None:
         """See `Column`."""
-        first = packed[:, 0]
-        gap = first > (1 + GAP) / 2 if self.parts[0] == "year" else first < 0
         place = 0
-        for part, values in zip(self.parts, packed.T, strict=True):
-            if part == "year":
-                out[:, place] = np.clip(np.nan_to_num(values), -1, 1)
-                place += 1
-            else:
-                out[:, place : place + 2] = circle(CYCLES[part])[places_of(values, CYCLES[part])]
-                place += 2
+        for part, values in zip(self._parts, packed.T, strict=True):
+            made = part.unpacked(values)
+            out[:, place : place + made.shape[1]] = made
+            place += made.shape[1]
+        gap = self._parts[0].is_gap(packed[:, 0])
         if gap.any():
             out[gap] = 0
             out[gap, place:] = 1
 
     def takes(self, kind: pa.DataType) -> bool:
         """See `Column`."""
-        if pa.types.is_timestamp(kind) and kind.tz is not None:
+        if pa.types.is_timestamp(kind) and kind.tz:
             return _is_zone(kind.tz)
         times = pa.types.is_timestamp, pa.types.is_date, pa.types.is_null
         return is_text(kind) or any(is_kind(kind) for is_kind in times)
 
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; the input is seconds since 1970, the smallest int64 if missing."""
-        never = graph.constant(np.int64(np.iinfo(np.int64).min))
-        missing = graph.add(f"Equal({values}, {never})")
-        for time in sorted(self._gap_times):
-            equal = graph.add(f"Equal({values}, {graph.constant(np.int64(time))})")
-            missing = graph.add(f"Or({missing}, {equal})")
-        seconds = graph.add(f"Where({missing}, {graph.constant(np.int64(0))}, {values})")
-        made = [_part_in_onnx(graph, part, seconds, self) for part in self.parts]
-        joined = graph.add(f"Concat <axis = 1> ({', '.join(made)})")
-        return self.with_gap_in_onnx(graph, joined, missing)
+        missing = graph.op("Equal", values, np.int64(np.iinfo(np.int64).min))
+        for time in sorted(self.gap_times):
+            missing = graph.op("Or", missing, graph.op("Equal", values, np.int64(time)))
+        seconds = graph.op("Where", missing, np.int64(0), values)
+        made = [part.onnx(graph, seconds) for part in self._parts]
+        return self.with_gap_in_onnx(graph, graph.op("Concat", *made, axis=1), missing)
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """A part of a time that comes again: a place on a circle.
+
+    Attributes:
+        name: Its name.
+        places: How many places the circle has.
+        gap: What is packed if the time is missing.
+    """
+
+    name: str
+    places: int
+    gap: float = -1
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of its features."""
+        return f"{self.name} cos", f"{self.name} sin"
+
+    def packed(self, seconds: NDArray[np.int64]) -> NDArray[Any]:
+        """The place of each time."""
+        return ticks(self.name, seconds)
+
+    def is_gap(self, packed: Floats) -> NDArray[np.bool_]:
+        """Which packed places are those of missing times."""
+        return packed < 0
+
+    def unpacked(self, packed: Floats) -> Floats:
+        """The features of packed places."""
+        return np.asarray(circle(self.places)[places_of(packed, self.places)])
+
+    def onnx(self, graph: Graph, seconds: str) -> str:
+        """Add its features to an ONNX graph; return their name."""
+        place = PLACES_IN_ONNX[self.name](graph, seconds)
+        table = graph.constant(circle(self.places).astype(np.float64))
+        return graph.op("Gather", table, graph.op("Reshape", place, np.array([-1])), axis=0)
+
+
+@dataclass(frozen=True)
+class Year:
+    """The year, a number between two public years; see `Cycle` for the methods."""
+
+    low: float
+    high: float
+    gap: ClassVar[float] = GAP
+    features: ClassVar[tuple[str, ...]] = ("year",)
+
+    def packed(self, seconds: NDArray[np.int64]) -> NDArray[Any]:
+        """Each year, placed in [-1, 1]."""
+        dates = (seconds // DAY).astype("datetime64[D]").astype("datetime64[Y]")
+        years = np.clip((dates.astype(np.int64) + 1970).astype(np.float64), self.low, self.high)
+        return np.clip((years - (self.low + self.high) / 2) / ((self.high - self.low) / 2), -1, 1)
+
+    def is_gap(self, packed: Floats) -> NDArray[np.bool_]:
+        """Which packed years are missing."""
+        return packed > (1 + GAP) / 2
+
+    def unpacked(self, packed: Floats) -> Floats:
+        """The feature of packed years."""
+        return np.asarray(np.clip(np.nan_to_num(packed), -1, 1)[:, None])
+
+    def onnx(self, graph: Graph, seconds: str) -> str:
+        """Add its feature to an ONNX graph; return its name."""
+        era, year, month = _calendar(graph, seconds)
+        after = graph.op("Div", month, 10)  # January and February belong to the next year
+        years = graph.op("Add", graph.op("Add", year, graph.op("Mul", era, 400)), after)
+        years = graph.op("Cast", years, to=DOUBLE)
+        clipped = graph.op("Min", graph.op("Max", years, self.low), self.high)
+        moved = graph.op("Sub", clipped, (self.low + self.high) / 2)
+        return graph.op("Div", moved, (self.high - self.low) / 2)
 
 
 @lru_cache
@@ -266,17 +300,12 @@ def ticks(part: str, seconds: NDArray[np.int64]) -> NDArray[np.int64]:
     return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
 
 
-def _year(seconds: NDArray[np.int64]) -> NDArray[np.float64]:
-    years = (seconds // DAY).astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64)
-    return (years + 1970).astype(np.float64)
-
-
 def _seconds(text: str) -> int | Odd:
     found = WRITTEN.fullmatch(text)
-    if found is None:
+    if not found:
         return Odd.WRONG
     try:
-        return _since(datetime(*(int(each or 0) for each in found.groups())))  # type: ignore[arg-type]
+        return _since(*map(int, found.groups("0")))
     except ValueError:  # no such day or hour
         return Odd.WRONG
 
@@ -286,15 +315,12 @@ def _since_1970(value: object) -> int | Odd:
     if isinstance(value, np.datetime64):
         whole_seconds = value.astype("datetime64[s]").astype(np.int64)
         return int(whole_seconds) if FIRST <= whole_seconds <= LAST else Odd.WRONG
-    if isinstance(value, datetime):
-        return _since(datetime(*value.timetuple()[:6]))
-    if isinstance(value, date):
-        return _since(datetime(value.year, value.month, value.day))
-    return Odd.WRONG
+    return _since(*value.timetuple()[:6]) if isinstance(value, date) else Odd.WRONG
 
 
-def _since(time: datetime) -> int:
-    return int((time - datetime(1970, 1, 1)).total_seconds() // 1)
+def _since(*clock: int) -> int:
+    """The seconds from 1970 to a year, month, day, hour, minute and second."""
+    return int((datetime(*clock) - datetime(1970, 1, 1)).total_seconds())  # type: ignore[arg-type]
 
 
 def _is_zone(zone: str) -> bool:
@@ -306,6 +332,18 @@ def _is_zone(zone: str) -> bool:
     return True
 
 
+def _without_zones(texts: pa.Array) -> pa.Array:
+    """Texts of times as Arrow reads them: without zone and fraction; an error if one is none."""
+    lengths = {*pc.unique(pc.binary_length(texts)).to_pylist()} - {None}
+    if lengths <= PLAIN_LENGTHS:
+        return texts
+    if lengths == {ZULU_LENGTH} and pc.all(pc.ends_with(texts, pattern="Z")).as_py():
+        return pc.utf8_slice_codeunits(texts, 0, ZULU_LENGTH - 1)
+    if pc.all(pc.match_substring_regex(texts, f"^(?:{WRITTEN.pattern})$")).as_py() is False:
+        raise pa.ArrowInvalid("not a time")
+    return pc.replace_substring_regex(texts, ZONE, r"\1")
+
+
 def _floored(values: pa.Array) -> pa.Array:
     """Times in whole seconds, rounded down."""
     if pa.types.is_timestamp(values.type) and values.type.unit != "s":
@@ -313,63 +351,49 @@ def _floored(values: pa.Array) -> pa.Array:
     return values.cast(pa.timestamp("s"), safe=False)
 
 
-def _part_in_onnx(graph: Graph, part: str, seconds: str, column: Time) -> str:
-    def whole_number(value: int) -> str:
-        return graph.constant(np.int64(value))
-
-    def floored(what: str, by: int) -> str:
-        """Floor division: ONNX truncates towards 0."""
-        rest = graph.add(f"Mod({what}, {whole_number(by)})")  # of the sign of the divisor
-        return graph.add(f"Div({graph.add(f'Sub({what}, {rest})')}, {whole_number(by)})")
-
-    if part == "hour":
-        place = graph.add(f"Mod({seconds}, {whole_number(DAY)})")
-    elif part == "weekday":
-        moved = graph.add(f"Add({floored(seconds, DAY)}, {whole_number(3)})")
-        place = graph.add(f"Mod({moved}, {whole_number(7)})")
-    else:
-        return _of_calendar(graph, part, floored(seconds, DAY), column)
-    return _on_circle(graph, place, CYCLES[part])
+def _hour(graph: Graph, seconds: str) -> str:
+    return graph.op("Mod", seconds, DAY)
 
 
-def _on_circle(graph: Graph, place: str, places: int) -> str:
-    table = graph.constant(circle(places).astype(np.float64))
-    flat = graph.add(f"Reshape({place}, {graph.constant(np.array([-1]))})")
-    return graph.add(f"Gather <axis = 0> ({table}, {flat})")
+def _weekday(graph: Graph, seconds: str) -> str:
+    return graph.op("Mod", graph.op("Add", _days(graph, seconds), 3), 7)
 
 
-def _of_calendar(graph: Graph, part: str, days: str, column: Time) -> str:
-    """Month or year of days since 1970: years that begin in March make leap days their last."""
+def _month(graph: Graph, seconds: str) -> str:
+    *_, month = _calendar(graph, seconds)
+    return graph.op("Mod", graph.op("Add", month, 2), 12)
 
-    def number(value: int) -> str:
-        return graph.constant(np.int64(value))
+
+PLACES_IN_ONNX: dict[str, Callable[[Graph, str], str]] = {
+    "hour": _hour,
+    "weekday": _weekday,
+    "month": _month,
+}
+"""What adds the places that `ticks` returns to an ONNX graph."""
+
+
+def _days(graph: Graph, seconds: str) -> str:
+    """Days since 1970, rounded down: ONNX truncates towards 0."""
+    rest = graph.op("Mod", seconds, DAY)  # of the sign of the divisor
+    return graph.op("Div", graph.op("Sub", seconds, rest), DAY)
+
+
+def _calendar(graph: Graph, seconds: str) -> tuple[str, str, str]:
+    """The era of 400 years, the year in it, and its month: years begin in March, which is 0.
+
+    So leap days are the last of their years.
+    """
 
     def divided(what: str, by: int) -> str:  # all numbers here are 0 or more
-        return graph.add(f"Div({what}, {number(by)})")
+        return graph.op("Div", what, by)
 
-    def times(what: str, by: int) -> str:
-        return graph.add(f"Mul({what}, {number(by)})")
-
-    shifted = graph.add(f"Add({days}, {number(719_468)})")  # since 1 March of the year 0
-    era = divided(shifted, 146_097)  # of 400 years
-    day = graph.add(f"Sub({shifted}, {times(era, 146_097)})")
-    leap = graph.add(f"Add({divided(day, 1460)}, {divided(day, 146_096)})")
-    common = graph.add(f"Add({day}, {divided(day, 36_524)})")
-    year = divided(graph.add(f"Sub({common}, {leap})"), 365)
-    before = graph.add(f"Add({times(year, 365)}, {divided(year, 4)})")
-    of_year = graph.add(
-        f"Sub({graph.add(f'Add({day}, {divided(year, 100)})')}, {before})"
-    )  # counted from 1 March
-    month = divided(graph.add(f"Add({times(of_year, 5)}, {number(2)})"), 153)  # March is 0
-    if part == "month":
-        january = graph.add(f"Add({month}, {number(2)})")
-        return _on_circle(graph, graph.add(f"Mod({january}, {number(12)})"), 12)
-    after = divided(month, 10)  # January and February belong to the next year
-    years = graph.add(f"Add({graph.add(f'Add({year}, {times(era, 400)})')}, {after})")
-    low, high = float(column.low or 0), float(column.high or 0)
-    real = graph.add(f"Cast <to = 11> ({years})")
-    clipped = graph.add(
-        f"Min({graph.add(f'Max({real}, {graph.constant(low)})')}, {graph.constant(high)})"
-    )
-    moved = graph.add(f"Sub({clipped}, {graph.constant((low + high) / 2)})")
-    return graph.add(f"Div({moved}, {graph.constant((high - low) / 2)})")
+    shifted = graph.op("Add", _days(graph, seconds), 719_468)  # since 1 March of the year 0
+    era = divided(shifted, 146_097)
+    day = graph.op("Sub", shifted, graph.op("Mul", era, 146_097))
+    leap = graph.op("Add", divided(day, 1460), divided(day, 146_096))
+    common = graph.op("Add", day, divided(day, 36_524))
+    year = divided(graph.op("Sub", common, leap), 365)
+    before = graph.op("Add", graph.op("Mul", year, 365), divided(year, 4))
+    of_year = graph.op("Sub", graph.op("Add", day, divided(year, 100)), before)  # from 1 March
+    month = divided(graph.op("Add", graph.op("Mul", of_year, 5), 2), 153)
+    return era, year, month

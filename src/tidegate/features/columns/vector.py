@@ -9,20 +9,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.checks import between, whole
 from tidegate.features.arrow_values import is_list, is_text, nulls
 from tidegate.features.clip import NormClip, clip_in_place, clip_rows
-from tidegate.features.columns.column import Cells, Column, Floats, register
-from tidegate.features.columns.unpacking import unpack_vector
-from tidegate.features.feature_map import Graph
+from tidegate.features.columns.column import Cells, Floats, OneVector, register
+from tidegate.features.feature_map import BOOL, DOUBLE, Graph
 from tidegate.features.spelling import Odd
 from tidegate.kinds import parameter
 
 
 @register
-@dataclass(frozen=True)
-class Vector(Column):
+@dataclass(frozen=True, kw_only=True)
+class Vector(OneVector):
     """A list of numbers of fixed length, clipped to a public norm and divided by it.
 
     One more feature is 1 where the list is missing. A list of another length, or with anything in
@@ -45,19 +45,23 @@ class Vector(Column):
     kind: ClassVar[str] = "vector"
     about: ClassVar[str] = "a list of numbers of fixed length"
 
-    size: int = parameter("how many numbers a list has", partial(whole, most=2**16), kw_only=True)
+    dtype: ClassVar[Any] = np.float64
+
+    size: int = parameter("how many numbers a list has", partial(whole, most=2**16))
     norm: float = parameter(
         "the Euclidean norm that longer lists are clipped to",
         partial(between, low=2.0**-64, high=2.0**64),
-        kw_only=True,
     )
-
-    squared_norm = 1
 
     @cached_property
     def features(self) -> tuple[str, ...]:
         """See `Column`."""
         return (*map(str, range(self.size)), *self.gap_feature)
+
+    @property
+    def blank(self) -> list[float]:
+        """See `Column`."""
+        return [0.0] * self.size
 
     @property
     def onnx_width(self) -> int:
@@ -69,13 +73,16 @@ class Vector(Column):
         """See `Column`."""
         return f"{self.size:,} numbers, clipped to norm {self.norm:g}"
 
-    def read(self, value: object) -> Any:
+    def of_text(self, text: str) -> Any:
         """See `Column`."""
-        if isinstance(value, str):
-            text = self.stripped(value)
-            value = None if text is None else _parsed(text)
-        if value is None:
-            return Odd.GAP
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return Odd.WRONG
+        return Odd.GAP if found is None else self.of_object(found)
+
+    def of_object(self, value: object) -> Any:
+        """See `Column`."""
         if isinstance(value, np.ndarray):
             value = value.tolist()
         if not isinstance(value, Sequence) or len(value) != self.size:
@@ -83,35 +90,18 @@ class Vector(Column):
         numbers = [_number(each) for each in value]
         return numbers if all(np.isfinite(numbers)) else Odd.WRONG
 
-    def stacked(self, values: list[Any]) -> Floats:
-        """See `Column`."""
-        made = np.zeros((len(values), self.size))
-        for row, value in zip(made, values, strict=True):
-            if value is not None:
-                row[:] = value
-        return made
-
-    def of_arrow(self, values: pa.Array) -> Cells | None:
-        """See `Column`; None unless all lists are complete."""
-        if not (pa.types.is_list(values.type) or pa.types.is_fixed_size_list(values.type)):
-            return None
-        inner = values.type.value_type
-        if not (pa.types.is_floating(inner) or pa.types.is_integer(inner)) or values.null_count:
-            return None
+    def of_arrow(self, values: pa.Array) -> Cells:
+        """See `Column`; lists are read one by one unless all are complete."""
+        if not is_list(values.type) or values.null_count:
+            return super().of_arrow(values)
         flat = values.flatten()
-        if len(flat) != self.size * len(values) or flat.null_count:
-            return None
-        if any(n != self.size for n in set(values.value_lengths().to_pylist())):
-            return None
-        numbers = flat.to_numpy(zero_copy_only=False).astype(np.float64)
-        rows = numbers.reshape(len(values), self.size)
+        sizes = pc.unique(pc.list_value_length(values)).to_pylist()
+        numbers = pa.types.is_floating(flat.type) or pa.types.is_integer(flat.type)
+        if not numbers or flat.null_count or sizes != [self.size]:
+            return super().of_arrow(values)
+        rows = flat.to_numpy(zero_copy_only=False).astype(np.float64).reshape(-1, self.size)
         wrong = ~np.isfinite(rows).all(axis=1)
         return Cells(np.where(wrong[:, None], 0.0, rows), nulls(values), wrong)
-
-    @property
-    def packed_width(self) -> int:
-        """See `Column`: the features themselves."""
-        return self.width
 
     def pack(self, cells: Cells, out: Floats) -> None:
         """See `Column`."""
@@ -120,30 +110,16 @@ class Vector(Column):
             vectors[:] = clip_rows(cells.values, self.norm) / self.norm
             clip_in_place(vectors, 1.0)
 
-    def unpack(self, packed: Floats, out: Floats) -> None:
-        """See `Column`."""
-        unpack_vector(packed, out, self.size)
-
     def takes(self, kind: pa.DataType) -> bool:
         """See `Column`."""
         return is_list(kind) or is_text(kind) or bool(pa.types.is_null(kind))
 
     def onnx(self, graph: Graph, values: str) -> str:
         """See `Column`; the input has shape (n, size), NaN throughout where it is missing."""
-        each = graph.add(f"Cast <to = 11> ({graph.add(f'IsNaN({values})')})")
-        missing = graph.add(f"Cast <to = 9> ({graph.reduced('ReduceMin', each)})")
-        given = graph.add(f"Where({missing}, {graph.constant(0.0)}, {values})")
-        clipped = NormClip(norm=self.norm).onnx(graph, given)
-        return self.with_gap_in_onnx(
-            graph, graph.add(f"Div({clipped}, {graph.constant(self.norm)})"), missing
-        )
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return ()
+        each = graph.op("Cast", graph.op("IsNaN", values), to=DOUBLE)
+        missing = graph.op("Cast", graph.reduced("ReduceMin", each), to=BOOL)
+        clipped = NormClip(norm=self.norm).onnx(graph, graph.op("Where", missing, 0.0, values))
+        return self.with_gap_in_onnx(graph, graph.op("Div", clipped, self.norm), missing)
 
 
 def _number(value: object) -> float:

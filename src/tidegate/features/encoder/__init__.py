@@ -15,7 +15,7 @@ from tidegate.features.encoder.tokens import LENGTH
 
 __all__ = ["Encoder", "OnnxImage", "OnnxText", "TokenTable", "text_encoder"]
 
-TEXTS: dict[str, type[TokenTable | OnnxText]] = {".onnx": OnnxText, ".safetensors": TokenTable}
+TEXTS: dict[str, type[Encoder]] = {".onnx": OnnxText, ".safetensors": TokenTable}
 
 
 def text_encoder(

@@ -54,7 +54,7 @@ class OnnxImage:
         (file,) = frozen((model,), digest)
         channels = shape[2]
         opened = cls(file, shape, scale, mean or (0.0,) * channels, deviation or (1.0,) * channels)
-        if digest is None:
+        if not digest:
             opened.check()
         return opened
 
@@ -95,22 +95,6 @@ class OnnxImage:
             return model.row({name: self._image(pixels, order)})
 
         return unit_rows(rows_of(row, list(rows), model.width))
-
-    def described(self) -> dict[str, Any]:
-        """What a card says about it."""
-        height, width, channels = self.shape
-        return {
-            "kind": "OnnxImage",
-            "encoder": self.model.name,
-            "height": height,
-            "width": width,
-            "channels": channels,
-            "scale": self.scale,
-            "mean": list(self.mean),
-            "deviation": list(self.deviation),
-            "features": self.width,
-            "digest": self.digest,
-        }
 
     @np.errstate(all="ignore")
     def _image(self, pixels: NDArray[Any], order: tuple[int, ...]) -> NDArray[np.float32]:

@@ -8,19 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
-from tidegate.features.encoder.frozen_file import FrozenFile, frozen, joined
+from tidegate.features.encoder.frozen_file import FrozenFile
 from tidegate.features.encoder.onnx_model import OnnxModel, Row, loaded_model, rows_of
+from tidegate.features.encoder.protocol import Encoder
 from tidegate.features.encoder.tokens import LENGTH, Ids, largest_id, tokens_of
 from tidegate.features.encoder.unit_rows import Vectors, unit_rows
 
-FILLED = {"input_ids": None, "attention_mask": 1, "token_type_ids": 0}
-"""The inputs that a sentence model may have, and what they hold for every token."""
+FILLED = {"attention_mask": 1, "token_type_ids": 0}
+"""The inputs that a sentence model may have beside its tokens, and what they hold for each."""
 
 INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 @dataclass(frozen=True)
-class OnnxText:
+class OnnxText(Encoder):
     """The output of a sentence model for each text, scaled to norm 1.
 
     If the model returns a vector for each token, their mean is taken. Each text is run by itself,
@@ -37,26 +38,15 @@ class OnnxText:
     tokenizer: FrozenFile
     length: int = LENGTH
 
-    @classmethod
-    def open(
-        cls, model: str, tokenizer: str, length: int = LENGTH, digest: str | None = None
-    ) -> "OnnxText":
-        """Open a model; without a digest, check the files and freeze them as they are now."""
-        files = frozen((model, tokenizer), digest)
-        opened = cls(files[0], files[1], length)
-        if digest is None:
-            opened.check()
-        return opened
-
     @property
     def width(self) -> int:
         """How many features a text has."""
         return loaded_model(self.model).width
 
     @property
-    def digest(self) -> str:
-        """The SHA-256 of both files, joined by +."""
-        return joined((self.model, self.tokenizer))
+    def files(self) -> tuple[FrozenFile, ...]:
+        """See `Encoder`."""
+        return self.model, self.tokenizer
 
     def check(self) -> None:
         """Refuse a model that is not one of texts, or does not go with the tokenizer."""
@@ -79,22 +69,11 @@ class OnnxText:
         tokens = tokens_of(texts, self.tokenizer, length=self.length, special=True)
         return unit_rows(rows_of(row, tokens, model.width))
 
-    def described(self) -> dict[str, Any]:
-        """What a card says about it."""
-        return {
-            "kind": "OnnxText",
-            "encoder": self.model.name,
-            "tokenizer": self.tokenizer.name,
-            "length": self.length,
-            "width": self.width,
-            "digest": self.digest,
-        }
-
 
 def inputs_of(model: OnnxModel, ids: Ids) -> dict[str, NDArray[Any]]:
     """The inputs for one text: shape (1, tokens)."""
     return {
-        name: (ids if FILLED[name] is None else np.full_like(ids, FILLED[name]))[None].astype(
+        name: (np.full_like(ids, FILLED[name]) if name in FILLED else ids)[None].astype(
             INTEGERS[each.type]
         )
         for name, each in model.inputs.items()
@@ -104,7 +83,9 @@ def inputs_of(model: OnnxModel, ids: Ids) -> dict[str, NDArray[Any]]:
 def refuse_inputs(model: OnnxModel) -> None:
     """Refuse inputs that are not those of a sentence model, or take one length only."""
     inputs = model.inputs
-    if unknown := sorted(set(inputs) - set(FILLED)) or sorted({"input_ids"} - set(inputs)):
+    if unknown := sorted(set(inputs) - {"input_ids", *FILLED}) or sorted(
+        {"input_ids"} - set(inputs)
+    ):
         raise InvalidValueError(
             f"{model.path}: the inputs of a text model must be input_ids and, if it has them, "
             f"attention_mask and token_type_ids; check {', '.join(unknown)}"

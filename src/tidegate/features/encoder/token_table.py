@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError
-from tidegate.features.encoder.frozen_file import FrozenFile, frozen, joined
+from tidegate.features.encoder.frozen_file import FrozenFile
+from tidegate.features.encoder.protocol import Encoder
 from tidegate.features.encoder.tokens import LENGTH, Ids, largest_id, tokens_of
 from tidegate.features.encoder.unit_rows import MAX_WIDTH, Vectors, unit_rows
 
@@ -22,7 +23,7 @@ Table = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class TokenTable:
+class TokenTable(Encoder):
     """The mean of the vectors of a text's tokens, scaled to norm 1.
 
     Entries are rounded to a lattice that comes from the table, so every sum is exact and a text's
@@ -38,26 +39,15 @@ class TokenTable:
     tokenizer: FrozenFile
     length: int = LENGTH
 
-    @classmethod
-    def open(
-        cls, table: str, tokenizer: str, length: int = LENGTH, digest: str | None = None
-    ) -> "TokenTable":
-        """Open a table; without a digest, check the files and freeze them as they are now."""
-        files = frozen((table, tokenizer), digest)
-        opened = cls(files[0], files[1], length)
-        if digest is None:
-            opened.check()
-        return opened
-
     @property
     def width(self) -> int:
         """How many features a text has."""
         return int(loaded_table(self.table).shape[1])
 
     @property
-    def digest(self) -> str:
-        """The SHA-256 of both files, joined by +."""
-        return joined((self.table, self.tokenizer))
+    def files(self) -> tuple[FrozenFile, ...]:
+        """See `Encoder`."""
+        return self.table, self.tokenizer
 
     def check(self) -> None:
         """Refuse files that do not go together."""
@@ -78,17 +68,6 @@ class TokenTable:
             part = slice(start, start + RUN)
             vectors[part] = unit_rows(sums(table, tokens[part]))
         return vectors
-
-    def described(self) -> dict[str, Any]:
-        """What a card says about it."""
-        return {
-            "kind": "TokenTable",
-            "encoder": self.table.name,
-            "tokenizer": self.tokenizer.name,
-            "length": self.length,
-            "width": self.width,
-            "digest": self.digest,
-        }
 
 
 RUN = 1024

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tidegate.checks import InvalidValueError
 from tidegate.features.columns import KINDS, Column, column_of
@@ -25,7 +25,7 @@ class ColumnTable(KindTable):
 
     kind: str = key(one_of_kinds(lambda: KINDS), "what its values are")
 
-    def without_folders(self) -> "ColumnTable":
+    def without_folders(self) -> Self:
         """The table with its files by name: a frozen file may move, as long as it is the same."""
         files = [name for name in ("encoder", "tokenizer") if name in self.parameters]
         names = {name: Path(self.parameters[name]).name for name in files}

@@ -1,12 +1,15 @@
 """The configuration of a gate."""
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from tidegate.checks import InvalidValueError, json_of, refuse, whole
+from sklearn.pipeline import make_pipeline
+
+from tidegate.checks import InvalidValueError, json_of, whole
 from tidegate.features.columns import Columns
 from tidegate.features.feature_chain import FeatureChain
 from tidegate.features.feature_map import FeatureMap, NamedMap
@@ -14,34 +17,34 @@ from tidegate.gate.config.column_table import ColumnTable, column_table
 from tidegate.gate.config.feature_table import FeatureTable, feature_table
 from tidegate.gate.config.keys import (
     ConfigError,
+    given_keys,
     key,
+    keys_left_out,
     read_table,
     table,
     tables,
 )
 from tidegate.gate.config.learner_table import LearnerTable, learner_table
-from tidegate.gate.config.measure_tables import QualityTable, SurveyTable, with_earlier
+from tidegate.gate.config.measure_tables import QualityTable, SurveyTable
 from tidegate.gate.config.mistakes import (
     build_mistakes,
     column_mistakes,
     described,
     owner_mistakes,
+    size_mistakes,
     source_mistakes,
     text_mistakes,
 )
 from tidegate.gate.config.person_table import PersonTable
 from tidegate.gate.config.schedule_table import ScheduleTable, schedule_table
-from tidegate.gate.config.source_identity import SourceIdentity, same_file
+from tidegate.gate.config.sections import with_earlier
 from tidegate.gate.config.source_tables import (
-    STANDARD_INPUT,
-    BrokerTable,
-    FileTable,
     SourceTable,
     TwoSources,
     one_or_two,
+    with_installed_sources,
 )
 from tidegate.gate.config.tables import (
-    FILES,
     AllocationTable,
     BudgetTable,
     ComputeTable,
@@ -49,24 +52,22 @@ from tidegate.gate.config.tables import (
     RecordsTable,
     StoreTable,
 )
-from tidegate.gate.config.texts import canonical, confirmed, plain, tables_in, tables_of
+from tidegate.gate.config.texts import canonical, confirmed, fixed, plain, tables_in, tables_of
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import Files, Source, SourceColumns, StandardInput
-from tidegate.gate.sources.broker import Resume
-from tidegate.gate.sources.files import as_utf8
+from tidegate.kinds import CHANGEABLE, parameters
+from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task
-from tidegate.learn.packed import Packing
+from tidegate.learn.packed import NOT_PACKED, NotPacked, Packing
 from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
+from tidegate.run.settings import BitsByPlace, Settings
 from tidegate.schedule import TwoStream
-
-BY_OPTION = "add --resume {} {}"
-"""How to resume `tidegate ingest` elsewhere in a file that has changed."""
+from tidegate.sources import ConfiguredSource, Source, SourceColumns, every, once
+from tidegate.sources.configured import Resume
+from tidegate.sources.files import BY_OPTION, Files, as_utf8, one_file
+from tidegate.sources.source import SourceIdentity, same_file
 
 NAME_ANOTHER = "tidegate run reads that one; name another file"
-
-OPERATIONAL = {"source", "publish", "store", "compute"}
-"""Sections that do not affect privacy: where records and releases are kept, and what computes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,16 +136,25 @@ class Config:
         table(QualityTable), "how good models are, and how that is measured", default=QualityTable()
     )
     source: SourceTable | TwoSources | None = key(
-        one_or_two, "where records come from; without it, Python or HTTP sends them", default=None
+        one_or_two,
+        "where records come from; without it, Python or HTTP sends them",
+        life=CHANGEABLE,
+        default=None,
     )
     publish: PublishTable | None = key(
-        table(PublishTable), "a folder for copies of the releases, without records", default=None
+        table(PublishTable),
+        "a folder for copies of the releases, without records",
+        life=CHANGEABLE,
+        default=None,
     )
     compute: ComputeTable = key(
-        table(ComputeTable), "where models are computed", default=ComputeTable()
+        table(ComputeTable), "where models are computed", life=CHANGEABLE, default=ComputeTable()
     )
     store: StoreTable | None = key(
-        table(StoreTable), "where the state's data is, if not in its folder", default=None
+        table(StoreTable),
+        "where the state's data is, if not in its folder",
+        life=CHANGEABLE,
+        default=None,
     )
     not_private_seed: int | None = key(
         partial(whole, least=0), "for tests: noise that anyone with the seed can undo", default=None
@@ -155,10 +165,10 @@ class Config:
         budget = self.budget.build()
         if mistakes := list(column_mistakes(self)):
             raise ConfigError(mistakes)
-        if self.columns and self.records.norm is None:
-            object.__setattr__(self, "records", replace(self.records, norm=self._described().norm))
+        if (columns := self.column_map()) is not None and self.records.norm is None:
+            object.__setattr__(self, "records", replace(self.records, norm=columns.norm))
         object.__setattr__(self, "allocation", self.allocation.resolved(budget))
-        object.__setattr__(self, "learner", self.learner.resolved(budget, self._classes))
+        object.__setattr__(self, "learner", self.learner.resolved(budget, self.records.class_count))
         # What does not go with [person] does not make a plan either, for the same reason.
         mistakes = list(owner_mistakes(self)) or list(build_mistakes(self))
         if mistakes := [*mistakes, *text_mistakes(self), *source_mistakes(self)]:
@@ -168,7 +178,8 @@ class Config:
     def of(cls, given: Mapping[str, Any]) -> "Config":
         """From the tables of a TOML text."""
         config = read_table(cls, "", given)
-        config.check_size()
+        if mistakes := list(size_mistakes(config)):
+            raise ConfigError(mistakes)
         return config
 
     @classmethod
@@ -190,69 +201,95 @@ class Config:
 
         Confirmations and size limits apply to new states only, so they are not checked again.
         """
-        return read_table(cls, "", confirmed(with_earlier(json_of(json_text))))
+        return read_table(
+            cls, "", with_installed_sources(confirmed(with_earlier(json_of(json_text))))
+        )
 
     def settled(self, state: "Config | None" = None) -> "Config":
         """With the keys that new states fix and that are left out: a state's, or the defaults."""
-        survey, quality = (None, None) if state is None else (state.survey, state.quality)
-        return replace(
-            self,
-            records=self.records.settled(None if state is None else state.records),
-            survey=self.survey.settled(survey, self.budget.build()),
-            quality=self.quality.settled(quality),
-        )
+        sections = dict(self._settled(state))
+        if sections != self.complete:
+            return replace(self, **sections)
+        settled = copy(self)  # with all that is resolved: what a new state has is checked already
+        vars(settled).update(sections)
+        return settled
+
+    def _settled(self, state: "Config | None" = None) -> Iterator[tuple[str, Any]]:
+        """The sections, with what is left out taken from a state, or from the defaults."""
+        for name, section in given_keys(self).items():
+            left_out = keys_left_out(section)
+            if state is None:
+                values = {each.name: each.new(self) for each in left_out if each.new}
+            else:
+                values = {each.name: getattr(vars(state)[name], each.name) for each in left_out}
+            yield name, replace(section, **values) if values else section
+
+    @cached_property
+    def complete(self) -> dict[str, Any]:
+        """The sections as a new state has them: with the keys that are left out."""
+        return dict(self._settled())
 
     def to_json(self) -> str:
         """This configuration as canonical JSON, with defaults filled in."""
-        return canonical(plain(self.settled()))
+        return canonical(plain(self.complete))
 
     def privacy_json(self) -> str:
         """The settings that affect privacy, as canonical JSON.
 
-        The other sections (`OPERATIONAL`) may change during the life of a state. So may where the
-        key of ids is kept; the state notices if the key is another one. So may the folders of an
-        encoder's files, which have a digest.
+        Other sections may change during the life of a state. So may where the key of ids is kept;
+        the state notices if the key is another one. So may the folders of an encoder's files, which
+        have a digest.
         """
-        kept = {k: v for k, v in plain(self.settled()).items() if k not in OPERATIONAL}
-        if self.columns:
-            kept["columns"] = plain(tuple(each.without_folders() for each in self.columns))
-        if self.features:
-            kept["features"] = plain(tuple(each.without_folders() for each in self.features))
-        if self.person is not None:
-            kept["person"] = plain(replace(self.person, key=None))
-        return canonical(kept)
+        kept = {name: each for name, each in self.complete.items() if name not in OPERATIONAL}
+        return canonical(plain({name: fixed(each) for name, each in kept.items()}))
 
-    def check_size(self) -> None:
-        """Refuse fits that would be too large, before any records arrive."""
-        surveyed = self.survey.settled(None, self.budget.build()).share
-        task = self.task().centred() if surveyed else self.task()
-        try:
-            self.learner.build().check_size(task, self.schedule.build().largest)
-        except InvalidValueError as error:
-            raise ConfigError([f"learner.{error}"]) from error
+    @cached_property
+    def settings(self) -> Settings:
+        """What a run is told: all of this, resolved once."""
+        packing = self.packing()
+        return Settings(
+            plan=self.plan(),
+            task=self.task(),
+            learner=self.learner.build(),
+            intake=Intake(
+                norm=self.norm,
+                predicted=self.records.predicted,
+                features=self.feature_map(),
+                spelling=self.records.rule,
+                packed=packing.columns,
+            ),
+            packing=packing,
+            features=make_pipeline(*self.maps()) if self.maps() else None,
+            dtype=self.records.dtype,
+            columns=self.read,
+            label=self.records.label,
+            scores=bool(self.complete["quality"].scores),
+            noise=BitsByPlace(self.not_private_seed),
+        )
 
     def total(self) -> Budget:
         """The budget: of a record, or of a person if persons are protected."""
-        return self.budget.build(1 if self.person is None else self.person.contributions)
+        return self.plan().budget
 
     def source_columns(self) -> SourceColumns:
         """Which columns of a source are read, with the one that says whose a record is."""
         person = None if self.person is None else self.person.id
         return replace(self.records.build(self.column_map()), person=person)
 
-    def holdout_columns(self) -> SourceColumns:
-        """Which columns of public records are read."""
-        return self.records.build(self.column_map())
-
     def plan(self) -> Plan | TwoStreamPlan:
         """The plan: what is released when, and what it costs."""
-        schedule, budget = self.schedule.build(), self.total()
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> Plan | TwoStreamPlan:
+        schedule = self.schedule.build()
+        person = None if self.person is None else self.person.build()
         shared: dict[str, Any] = {
-            "budget": budget,
+            "budget": self.budget.build(1 if person is None else person.contributions),
             "allocation": self.allocation.build(),
-            "reserve": self.quality.settled(None).share,
-            "survey": self.survey.settled(None, budget).share,
-            "person": None if self.person is None else self.person.build(),
+            "reserve": self.complete["quality"].share,
+            "survey": self.complete["survey"].share,
+            "person": person,
         }
         if isinstance(schedule, TwoStream):
             return TwoStreamPlan(schedule=schedule, **shared)
@@ -260,7 +297,7 @@ class Config:
 
     def task(self) -> Task:
         """The learning task: loss, norm and regularization."""
-        return self.learner.task(classes=self._classes, norm=self.norm)
+        return self.learner.task(classes=self.records.class_count, norm=self.norm)
 
     @property
     def norm(self) -> float:
@@ -275,38 +312,27 @@ class Config:
         names = tuple(each.parameters["name"] for each in self.columns)
         return names or self.records.read
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The names of the features of a record; of its columns, if maps change them."""
-        columns = self.column_map()
-        if columns is None or self.features:
-            return self.read or ()
-        return tuple(columns.get_feature_names_out().tolist())
-
     def column_map(self) -> Columns | None:
         """The map of the columns of [[columns]]; None if there are none."""
-        return self._described() if self.columns else None
+        return self._column_map
 
-    def _described(self) -> Columns:
+    @cached_property
+    def _column_map(self) -> Columns | None:
         rule = self.records.rule
-        return Columns([each.build(rule) for each in self.columns], spelling=rule)
+        kinds = [each.build(rule) for each in self.columns]
+        return Columns(kinds, spelling=rule) if kinds else None
 
-    def packing(self) -> Packing | None:
-        """How records are packed in the store; None if the store keeps their features."""
+    def packing(self) -> Packing | NotPacked:
+        """How records are packed in the store."""
         columns = self.column_map()
         if columns is None or self.features or not columns.dense:
-            return None
+            return NOT_PACKED
         return Packing(columns=columns, norm=self.norm, dtype=self.records.dtype)
 
     def maps(self) -> tuple[NamedMap, ...]:
         """The feature maps that are applied to every record, in their order."""
         columns = self.column_map()
         return (*([] if columns is None else [columns]), *(each.build() for each in self.features))
-
-    @property
-    def _classes(self) -> int | None:
-        """The number of classes; None if a target is predicted."""
-        return None if self.records.classes is None else len(self.records.classes)
 
     def feature_map(self) -> FeatureMap:
         """The feature maps that are applied to every record before it is clipped."""
@@ -319,47 +345,37 @@ class Config:
             pause: Seconds between two looks at a followed source; None to stop at its end.
             follow: Follow all of them.
         """
-        streams = self._streams()
-        if not streams:
-            return {}
-        columns = self.source_columns()
-        if follow:
-            streams = {name: replace(each, follow=True) for name, each in streams.items()}
-        built = {name: each.build(name, columns, pause=pause) for name, each in streams.items()}
-        return {name: self._by_steps(name, source) for name, source in built.items()}
+        wait = once if pause is None else every(pause)
+        opened = {}
+        for name, each in self.configured().items():
+            followed = replace(each, follow=each.follow or follow)
+            step = self._step(name)
+            opened[name] = followed.opened(name, self.source_columns(), wait=wait, step=step)
+        return opened
 
-    def _by_steps(self, stream: str, source: Source) -> Source:
-        """Make standard input end a batch at each step, so that training need not wait."""
-        if not isinstance(source, StandardInput):
-            return source
+    def _step(self, stream: str) -> int:
+        """The number of records in a step of a stream."""
         schedule = self.schedule.build()
         steps = schedule.steps[stream] if isinstance(schedule, TwoStream) else schedule.steps
-        return replace(source, step=steps.size)
+        return steps.size
+
+    def configured(self) -> dict[str, ConfiguredSource]:
+        """The source that [source] names for each stream, not opened yet."""
+        if self.source is None:
+            return {}
+        if isinstance(self.source, TwoSources):
+            return {"source": self.source.source.build(), "target": self.source.target.build()}
+        return {"records": self.source.build()}
 
     @property
     def follows(self) -> bool:
         """Whether any source is followed."""
-        return any(each.follow for each in self._streams().values())
+        return any(each.follow for each in self.configured().values())
 
     @property
     def identities(self) -> list[SourceIdentity]:
         """What the source of each stream reads."""
-        return [each.identity for each in self._streams().values()]
-
-    def _streams(self) -> dict[str, SourceTable]:
-        if self.source is None:
-            return {}
-        if isinstance(self.source, TwoSources):
-            return {"source": self.source.source, "target": self.source.target}
-        return {"records": self.source}
-
-    def file_sources(self) -> Iterator[FileTable]:
-        """The sources that are files, or standard input."""
-        return (each for each in self._streams().values() if isinstance(each, FileTable))
-
-    def broker_sources(self) -> Iterator[BrokerTable]:
-        """The sources that are brokers."""
-        return (each for each in self._streams().values() if isinstance(each, BrokerTable))
+        return [each.identity for each in self.configured().values()]
 
     def source_of(
         self,
@@ -377,20 +393,17 @@ class Config:
             resume: The mark of an offset, and how many records of the file to skip instead.
             aliases: The names of columns that are called otherwise in the file.
         """
-        place = as_utf8(Path(path)).resolve()
-        for each in self.file_sources():
-            if each.path != STANDARD_INPUT and Path(each.path).resolve() in {place, place.parent}:
-                raise InvalidValueError(f"{path} is in [source]: {NAME_ANOTHER}")
-        if any(same_file(place, each) for each in self.source_files()):
+        place = as_utf8(Path(path))
+        if any(each.reads(place) for each in self.configured().values()):
+            raise InvalidValueError(f"{path} is in [source]: {NAME_ANOTHER}")
+        if any(same_file(place, each) for each in self.files()):
             raise InvalidValueError(f"{path} is a link to a file of [source]: {NAME_ANOTHER}")
-        kind = place.suffix.removeprefix(".").lower()
-        if kind not in FILES:
-            raise refuse("the file", "a .csv, .parquet or .jsonl file", str(path))
-        marks = [each.delimiter for each in self.file_sources() if each.type == kind == "csv"]
-        more = {"delimiter": marks[0]} if marks and marks[0] is not None else {}
-        reader = FILES[kind](columns=self.source_columns().with_aliases(aliases or {}), **more)
-        return Files(
-            name=file_name(path), path=Path(path), format=reader, resume=resume, remedy=BY_OPTION
+        return replace(
+            one_file(Path(path), self.configured().values()),
+            name=file_name(path),
+            columns=self.source_columns().with_aliases(aliases or {}),
+            resume=resume,
+            remedy=BY_OPTION,
         )
 
     def locations(self) -> Locations:
@@ -399,17 +412,19 @@ class Config:
 
     def files(self) -> Iterator[Path]:
         """The files that [source] names, and those in folders that it names."""
-        for each in self.file_sources():
-            path = Path(each.path)
-            yield from path.glob(f"*.{each.type}") if path.is_dir() else [path]
-
-    def source_files(self) -> Iterator[Path]:
-        """The same without standard input."""
-        return (path for path in self.files() if path != Path(STANDARD_INPUT))
+        for each in self.configured().values():
+            yield from each.paths
 
     def holdout(self) -> Files | None:
         """The public records that releases are tested on, if there are any."""
-        return None if self.quality.holdout is None else self.quality.build(self.holdout_columns())
+        if self.quality.holdout is None:
+            return None
+        columns = self.records.build(self.column_map())
+        return self.quality.build(columns)
+
+
+OPERATIONAL = {each.name for each in parameters(Config) if each.life == CHANGEABLE}
+"""Sections that do not affect privacy: where records and releases are kept, and what computes."""
 
 
 def file_name(path: str | Path) -> str:

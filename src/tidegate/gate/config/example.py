@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
+from tidegate.checks import one_of
 from tidegate.features.feature_map import NamedMap, configurable
-from tidegate.gate.config.keys import one_of
 from tidegate.gate.config.sections import ALL, keys_of, sections
 from tidegate.kinds import parameters
 from tidegate.learn.learner import LEARNERS, NamedLearner
@@ -15,6 +15,7 @@ from tidegate.learn.loss.margins import NamedLoss
 from tidegate.learn.loss.regression import NamedTargetLoss
 from tidegate.schedule import Schedule, TwoStream
 from tidegate.schedule.registry import SCHEDULES, alone, sources
+from tidegate.sources.configured import ConfiguredSource, source_kinds
 
 TARGET = """\
 {target}
@@ -30,14 +31,14 @@ path = "{path}"
 follow = false"""
 
 ONE = f"""\
-# Where records come from. Leave this section out to send them from Python or over HTTP.
+{{types}}
 [source]
 {SOURCE.format(path="records.csv")}
 # delimiter = ";"
 """
 
 TWO = f"""\
-# Where records come from. Leave both sections out to send them from Python or over HTTP.
+{{types}}
 [source.source]
 {SOURCE.format(path="source.csv")}
 
@@ -125,6 +126,8 @@ name = "paper"
 
 MAPS = "Maps applied to every record before it is scaled, in this order"
 
+RECORDS = "Where records come from; leave this out to send them from Python or over HTTP. Types"
+
 LEARN = 'How models are trained; "auto" chooses by the budget and the classes. Kinds'
 
 
@@ -153,7 +156,9 @@ def example(kind: str) -> str:
             f"{LEARN}: {_choices(LEARNERS)}. Losses: {_choices(LOSSES)}; for a target "
             f"{_choices(TARGET_LOSSES)}."
         ),
-        source=TWO if two else ONE,
+        source=(TWO if two else ONE).format(
+            types=_comment(f"{RECORDS}: {_choices(source_kinds())}.")
+        ),
     )
     return "\n".join(_explained(text, kind)) + "\n"
 
@@ -177,7 +182,9 @@ def _helps(section: str, kind: str) -> dict[str, str]:
 
 
 def _choices(
-    kinds: Mapping[str, type[NamedMap | NamedLearner | NamedLoss | NamedTargetLoss]],
+    kinds: Mapping[
+        str, type[NamedMap | NamedLearner | NamedLoss | NamedTargetLoss | ConfiguredSource]
+    ],
 ) -> str:
     """All kinds, each with its description."""
     *most, last = (f'"{kind}" ({each.about})' for kind, each in kinds.items())

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class FeatureTable(KindTable):
         """Whether the map takes text rather than numbers."""
         return configurable()[self.map].takes_text
 
-    def without_folders(self) -> "FeatureTable":
+    def without_folders(self) -> Self:
         """The table with its files by name: a frozen file may move, as long as it is the same."""
         built = self.build()
         if not isinstance(built, Pinned) or built.digest is None:

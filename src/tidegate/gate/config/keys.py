@@ -3,13 +3,13 @@
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from tidegate.checks import MAX_COUNT, InvalidValueError, positive, refuse, whole
-from tidegate.kinds import Check, Parameter, checks_of, parameters
+from tidegate.checks import MAX_COUNT, InvalidValueError, one_of, positive, refuse, whole
+from tidegate.kinds import FIXED, Check, Parameter, checks_of, parameters
 from tidegate.learn.target import Target
 
 Table = TypeVar("Table")
@@ -27,26 +27,19 @@ class ConfigError(InvalidValueError):
         super().__init__("\n".join(self.mistakes))
 
 
-def key(
+def key(  # noqa: PLR0913 (all that is to say about a key)
     check: Check,
     help: str,  # noqa: A002
     *,
     only: tuple[str, ...] = (),
+    life: str = FIXED,
+    new: Callable[[Any], Any] | None = None,
+    earlier: Any = None,
     **default: Any,
 ) -> Any:
     """A key of a table (see `Parameter`); it is required unless it has a default."""
-    return field(metadata={"parameter": Parameter(help, check, only=only)}, **default)
-
-
-def one_of(*allowed: str) -> Check:
-    """A check that a value is one of some words."""
-
-    def check(name: str, value: object) -> str:
-        if not isinstance(value, str) or value not in allowed:
-            raise refuse(name, f"one of {', '.join(allowed)}", value)
-        return value
-
-    return check
+    declared = Parameter(help, check, only=only, life=life, new=new, earlier=earlier)
+    return field(metadata={"parameter": declared}, **default)
 
 
 def one_of_kinds(kinds: Callable[[], Iterable[str]]) -> Check:
@@ -58,21 +51,6 @@ def one_of_kinds(kinds: Callable[[], Iterable[str]]) -> Check:
     return check
 
 
-def word(name: str, value: object) -> str:
-    """A text that is not empty."""
-    if not isinstance(value, str) or not value:
-        raise refuse(name, "a text that is not empty", value)
-    return value
-
-
-def place(name: str, value: object) -> str:
-    """A path or an address: a text that no operating system refuses to look up."""
-    text = word(name, value)
-    if "\0" in text:
-        raise refuse(name, "a path or an address without a NUL character", text)
-    return text
-
-
 def zero_or_more(name: str, value: object) -> float:
     """A finite number, 0 or more."""
     if value == 0 and not isinstance(value, bool):
@@ -81,16 +59,6 @@ def zero_or_more(name: str, value: object) -> float:
         return positive(name, value)
     except InvalidValueError:
         raise refuse(name, "a finite number, 0 or more", value) from None
-
-
-def words(name: str, value: object) -> tuple[str, ...]:
-    """A list of different texts, at least one."""
-    named = isinstance(value, list | tuple) and all(isinstance(v, str) and v for v in value)
-    if not isinstance(value, list | tuple) or not named or not value:
-        raise refuse(name, "a list of one or more texts", value)
-    if len(set(value)) != len(value):
-        raise refuse(name, "a list without repeats", value)
-    return tuple(value)
 
 
 def labels(name: str, value: object) -> tuple[int, ...] | tuple[str, ...]:
@@ -217,8 +185,20 @@ class KindTable:
         """The keys and values of the table, defaults included."""
         return {**given_keys(self, "parameters"), **self.parameters}
 
+    def without_folders(self) -> Self:
+        """The table with its files by name: a frozen file may move, as long as it is the same."""
+        return self
+
 
 def given_keys(keys: Any, *without: str) -> dict[str, Any]:
     """The keys of a table that have a value."""
     values = {each.name: getattr(keys, each.name) for each in fields(keys)}
     return {name: v for name, v in values.items() if v is not None and name not in without}
+
+
+def keys_left_out(table: object) -> list[Parameter]:
+    """The keys of a table that are left out and that a state fixes all the same."""
+    if not is_dataclass(table):
+        return []
+    declared = (each for each in parameters(type(table)) if each.new is not None)
+    return [each for each in declared if getattr(table, each.name) is None]

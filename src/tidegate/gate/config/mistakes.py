@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,8 @@ from tidegate.checks import refuse
 from tidegate.features.feature_map import configurable
 from tidegate.gate.config.keys import ConfigError, mistakes_of
 from tidegate.gate.config.person_table import person_mistakes
-from tidegate.gate.config.source_tables import HEADER, STANDARD_INPUT, TwoSources
+from tidegate.gate.config.source_tables import TwoSources
+from tidegate.learn.preparation import preparation_of
 
 if TYPE_CHECKING:
     from tidegate.gate.config.config import Config
@@ -23,8 +23,7 @@ def build_mistakes(config: "Config") -> Iterator[str]:
         config.learner.check(config.budget.build(), config.task())
 
     checks: dict[str, Callable[[], object]] = {"allocation": config.plan, "learner": trainable}
-    survey = config.survey.settled(None, config.budget.build()).share or Fraction(0)
-    scores = config.quality.settled(None).share or Fraction(0)
+    survey, scores = (config.complete[name].share for name in ("survey", "quality"))
     if survey + scores >= 1:
         del checks["allocation"]
         left = "survey.share and quality.share must leave some of the budget for models"
@@ -34,6 +33,14 @@ def build_mistakes(config: "Config") -> Iterator[str]:
     if config.source is not None or config.quality.holdout is not None:
         checks["records"] = partial(config.records.build, config.column_map())
     yield from mistakes_of(checks)
+
+
+def size_mistakes(config: "Config") -> Iterator[str]:
+    """What makes fits too large; refused before any records arrive, but not of an older state."""
+    settings = config.settings
+    task = preparation_of(settings.plan.survey).task(settings.task)
+    check = partial(settings.learner.check_size, task, settings.plan.schedule.largest)
+    yield from mistakes_of({"learner": check})
 
 
 def column_mistakes(config: "Config") -> Iterator[str]:
@@ -80,7 +87,7 @@ def source_mistakes(config: "Config") -> Iterator[str]:
     two = config.schedule.kind == "twostream"
     if config.source is not None and two and not isinstance(config.source, TwoSources):
         yield "source must be [source.source] and [source.target] for a twostream schedule"
-    if [each.path for each in config.file_sources()] == [STANDARD_INPUT] * 2:
+    if sum(each.piped for each in config.configured().values()) > 1:
         yield 'source.target.path must not be "-" too: use a file or folder for one of the two'
     if isinstance(config.source, TwoSources) and not two:
         yield f"source must be one table, [source], for a {config.schedule.kind} schedule"
@@ -89,8 +96,8 @@ def source_mistakes(config: "Config") -> Iterator[str]:
 def owner_mistakes(config: "Config") -> Iterator[str]:
     """What does not go with [person], or is missing without it."""
     if config.person is None:
-        if any(each.id_from == HEADER for each in config.broker_sources()):
-            yield "source.id_from needs [person]: add that section, or remove source.id_from"
+        for key in sorted({each.person_key for each in config.configured().values()} - {""}):
+            yield f"source.{key} needs [person]: add that section, or remove source.{key}"
         return
     yield from person_mistakes(config.person, config.read, config.records, config.schedule.build())
 

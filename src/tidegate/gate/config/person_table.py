@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from tidegate.checks import InvalidValueError, optional, refuse, whole
-from tidegate.gate.config.keys import key, word
+from tidegate.checks import InvalidValueError, optional, refuse, whole, word
+from tidegate.gate.config.keys import key
 from tidegate.gate.config.tables import RecordsTable
+from tidegate.kinds import CHANGEABLE
 from tidegate.privacy.budget import MAX_CONTRIBUTIONS
 from tidegate.privacy.person import Person, typical_slots
 from tidegate.schedule import Schedule, TwoStream
@@ -53,6 +54,7 @@ class PersonTable:
     key: str | None = key(
         variable,
         "environment variable with the key of ids; by default a file of the state",
+        life=CHANGEABLE,  # the state notices if the key itself is another one
         default=None,
     )
 

@@ -11,9 +11,8 @@ from tidegate.gate.config.learner_table import LearnerTable
 from tidegate.gate.config.measure_tables import QualityTable, SurveyTable
 from tidegate.gate.config.person_table import PersonTable
 from tidegate.gate.config.schedule_table import ScheduleTable, SourceSchedule
-from tidegate.gate.config.source_tables import BROKERS, FileTable
+from tidegate.gate.config.source_tables import SourceTable
 from tidegate.gate.config.tables import (
-    FILES,
     AllocationTable,
     BudgetTable,
     ComputeTable,
@@ -25,6 +24,7 @@ from tidegate.kinds import Parameter, parameters
 from tidegate.learn.learner import LEARNERS
 from tidegate.schedule import TwoStream
 from tidegate.schedule.registry import alone, sources
+from tidegate.sources.configured import source_kinds
 
 ALL = ""
 """Stands for all kinds of a section."""
@@ -47,7 +47,7 @@ def sections() -> dict[str, Tables]:
         "learner": {ALL: LearnerTable, **LEARNERS},
         "survey": {ALL: SurveyTable},
         "quality": {ALL: QualityTable},
-        "source": {**dict.fromkeys(FILES, FileTable), **BROKERS},
+        "source": {ALL: SourceTable, **source_kinds()},
         "publish": {ALL: PublishTable},
         "compute": {ALL: ComputeTable},
         "store": {ALL: StoreTable},
@@ -57,12 +57,13 @@ def sections() -> dict[str, Tables]:
 def keys_of(tables: Tables) -> list[Parameter]:
     """The keys of a section; `only` lists the kinds of a key that not all kinds have.
 
-    >>> for each in keys_of(sections()["source"])[:4]:
-    ...     print(each.name, *each.only)
-    type csv parquet jsonl
-    path csv parquet jsonl
-    follow csv parquet jsonl
+    >>> for each in keys_of(sections()["source"]):
+    ...     if each.name in {"type", "path", "delimiter", "topic"}:
+    ...         print(each.name, *each.only)
+    type
+    path csv jsonl parquet
     delimiter csv
+    topic kafka
     """
     keys: dict[tuple[str, str], Parameter] = {}
     for kind, table in tables.items():
@@ -73,3 +74,13 @@ def keys_of(tables: Tables) -> list[Parameter]:
                 listed = keys.get((each.name, each.help), each._replace(only=()))
                 keys[each.name, each.help] = each._replace(only=(*listed.only, kind))
     return list(keys.values())
+
+
+def with_earlier(given: Any) -> Any:
+    """The tables of a state's JSON text, with the keys that its version did not write."""
+    for name, tables in sections().items():
+        keys = {each.name: each.earlier for each in keys_of(tables) if each.new is not None}
+        if keys and isinstance(given, dict):
+            table = given.get(name)
+            given = {**given, name: {**keys, **(table if isinstance(table, dict) else {})}}
+    return given

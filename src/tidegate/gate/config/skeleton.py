@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.features.columns import KINDS
 from tidegate.gate.config.example import example
-from tidegate.gate.config.placeholders import PLACEHOLDER
+from tidegate.gate.config.texts import PLACEHOLDER
 
 BY_NAME = """\
 # The columns of {file},
@@ -73,8 +73,8 @@ class Source:
 
     Attributes:
         path: The file.
-        type: "csv", "parquet" or "jsonl".
-        delimiter: Of a CSV file.
+        type: The type of its source.
+        keys: Other keys of [source].
         columns: What its columns may be, without the label.
         label: The column to predict, if it is known.
         outcome: The lines of [records] that say what the label is, if that is known.
@@ -85,7 +85,7 @@ class Source:
     path: str
     type: str
     columns: Sequence[Proposed]
-    delimiter: str | None = None
+    keys: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
     outcome: Sequence[str] = ()
     records: int = 0
@@ -145,8 +145,7 @@ def _with_path(rest: str, source: Source) -> str:
         elif line.startswith("path = "):
             lines.append(f"path = {in_toml(source.path)}")
         elif line.startswith("# delimiter"):
-            if source.delimiter not in {None, ","}:
-                lines.append(f"delimiter = {in_toml(source.delimiter)}")
+            lines += [f"{name} = {in_toml(value)}" for name, value in source.keys.items()]
         else:
             lines.append(line)
     return "\n".join(lines) + "\n"

@@ -1,34 +1,35 @@
 """The sections of a configuration, each a table of typed keys with a method to build its object."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tidegate.checks import InvalidValueError, between, flag, optional, positive, ratio, refuse
-from tidegate.compute import Disk, Engine, Memory
-from tidegate.features.columns import Columns
-from tidegate.features.spelling import NEWEST, a_rule, places_in
-from tidegate.gate.config.keys import (
-    REFERENCE,
-    ascending,
-    given_keys,
-    key,
-    labels,
-    number_range,
+from tidegate.checks import (
+    InvalidValueError,
+    between,
+    flag,
     one_of,
+    optional,
     place,
+    positive,
+    ratio,
+    refuse,
     word,
     words,
 )
+from tidegate.compute import Disk, Engine, Memory
+from tidegate.features.columns import Columns
+from tidegate.features.spelling import NEWEST, a_rule, places_in
+from tidegate.gate.config.keys import REFERENCE, ascending, given_keys, key, labels, number_range
 from tidegate.gate.locations import Locations
-from tidegate.gate.sources import Csv, Dtype, JsonLines, Parquet, SourceColumns
-from tidegate.gate.sources.files import Format
 from tidegate.kinds import build
+from tidegate.learn.predicted import Predicted, predicted_of
 from tidegate.learn.target import Target
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
 from tidegate.privacy.budget import budget_of
+from tidegate.sources.source_columns import Dtype, SourceColumns
 
 if TYPE_CHECKING:
     from tidegate.compute.cluster import Dask
@@ -128,6 +129,8 @@ class RecordsTable:
         a_rule,
         "the rule by which values are spelled; leave it out: new states have 2",
         default=None,
+        new=lambda config: config.records.rule,
+        earlier=1,
     )
 
     def __post_init__(self) -> None:
@@ -161,15 +164,20 @@ class RecordsTable:
         old = "; for a state that version 0.1 created, add spelling = 1 to [records]"
         return old if self.spelling is None else ""
 
-    def settled(self, state: "RecordsTable | None") -> "RecordsTable":
-        """With the rule of a state, or the newest, if it is left out."""
-        other = NEWEST if state is None else state.rule
-        return replace(self, spelling=other) if self.spelling is None else self
+    @property
+    def predicted(self) -> Predicted:
+        """What is predicted: one of the classes, or the target."""
+        return predicted_of(self.classes, self.number, self.cuts)
 
     @property
-    def predicted(self) -> Target | None:
+    def number(self) -> Target | None:
         """The number that is predicted; None if it is a class."""
         return None if self.target is None else Target(*self.target)
+
+    @property
+    def class_count(self) -> int | None:
+        """The number of classes; None if a target is predicted."""
+        return None if self.classes is None else len(self.classes)
 
     @property
     def number_labels(self) -> bool:
@@ -178,9 +186,9 @@ class RecordsTable:
         return whole or self.cuts is not None or self.target is not None
 
     @property
-    def groups(self) -> tuple[int | str, ...]:
+    def groups(self) -> Sequence[int | str]:
         """What surveys count: the classes, or the parts of the target's range."""
-        return self.classes or Target(*(self.target or ())).part_names
+        return self.predicted.labels
 
     @property
     def read(self) -> tuple[str, ...] | None:
@@ -208,9 +216,6 @@ class RecordsTable:
             kinds=kinds,
             spelling=self.rule,
         )
-
-
-FILES: dict[str, Callable[..., Format]] = {"csv": Csv, "parquet": Parquet, "jsonl": JsonLines}
 
 
 @dataclass(frozen=True, kw_only=True)

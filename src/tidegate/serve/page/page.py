@@ -9,6 +9,7 @@ from fastapi.responses import FileResponse, Response
 
 from tidegate.checks import InvalidValueError, not_installed
 from tidegate.glossary import TERMS
+from tidegate.learn.measures.measure import REGISTRY, Kind, Score, listed, numbers_for
 
 HERE = Path(__file__).parent
 
@@ -47,6 +48,7 @@ def add_page(app: FastAPI) -> None:
     @app.get("/page/glossary.js", include_in_schema=False)
     def glossary() -> Response:
         text = f"export const TERMS = {json.dumps(TERMS)};\n"
+        text += f"export const MEASURES = {json.dumps(measures())};\n"
         return Response(text, media_type="text/javascript", headers=HEADERS)
 
     @app.get("/page/{name}", include_in_schema=False)
@@ -54,6 +56,25 @@ def add_page(app: FastAPI) -> None:
         if name not in FILES:
             raise HTTPException(404)
         return FileResponse(HERE / name, media_type=FILES[name], headers=HEADERS)
+
+
+def measures() -> dict[str, list[dict[str, str]]]:
+    """What the page shows of scores, by what is predicted, in reading order."""
+    return {kind: [_measure(each, kind) for each in listed(kind)] for kind in REGISTRY}
+
+
+def _measure(score: Score, kind: Kind) -> dict[str, str]:
+    """A measure: its name, label, term of the glossary, format, and what it is compared with."""
+    label = score.label.replace("^2", "²")
+    return {
+        "name": score.name,
+        "label": label[0].upper() + label[1:],
+        "term": next((term for term in (score.label.lower(), score.name) if term in TERMS), ""),
+        "form": score.form.page,
+        "baseline": score.baseline,
+        "words": numbers_for(kind)[score.baseline].label if score.baseline else "",
+        "alone": "yes" if score.alone else "",
+    }
 
 
 def _bundle() -> Path:

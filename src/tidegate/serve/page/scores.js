@@ -1,29 +1,17 @@
 // What the newest scores tell: measures, the calibration curve and the confusion matrix.
 
 import { drawCalibration } from "./charts.js";
+import { MEASURES } from "./glossary.js";
 import { $, around, count, el, inUnits, plain, table, term } from "./elements.js";
 
-/** The measures in reading order: name, label, term of the glossary, format, what to compare with. */
-const MEASURES = [
-  ["accuracy", "Accuracy", null, around, "majority", "majority class"],
-  ["balanced_accuracy", "Balanced accuracy", "balanced accuracy", around],
-  ["log_loss", "Log-loss", "log-loss", plain, "constant_log_loss", "of a constant"],
-  ["auc", "AUC", "auc", plain],
-  ["bias", "Bias", null, around],
-  ["unusable", "Unusable", "unusable", around],
-];
+const FORMS = { around, plain, inUnits };
 
-/** The same for a target. */
-const ERRORS = [
-  ["mae", "MAE", "mae", inUnits],
-  ["rmse", "RMSE", "rmse", inUnits, "constant_rmse", "of a constant"],
-  ["r2", "R²", "r2", plain],
-  ["mean_error", "Bias", null, inUnits],
-  ["unusable", "Unusable", "unusable", around],
-];
-
+/** The measures that are known: name, label, term of the glossary, format, what to compare with. */
 const known = (scores) =>
-  (scores.target ? ERRORS : MEASURES).filter(([name]) => scores[name]);
+  MEASURES[scores.target ? "target" : "classes"]
+    .filter(({ name, alone }) => alone && scores[name])
+    .map(({ name, label, term: meaning, form, baseline, words }) =>
+      [name, label, meaning, FORMS[form], baseline, words]);
 
 const small = (label) => (label === label.toUpperCase() ? label : label.toLowerCase());
 

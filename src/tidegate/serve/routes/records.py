@@ -1,9 +1,7 @@
 """The routes that take records and return predictions."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
@@ -11,10 +9,10 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from tidegate.checks import refuse
-from tidegate.gate.sources import RawBatch
-from tidegate.release import Model, RegressionModel
+from tidegate.release import RegressionModel
+from tidegate.release.model import probabilities
 from tidegate.serve import examples
-from tidegate.serve.bodies import ARROW, JSON
+from tidegate.serve.bodies import JSON
 from tidegate.serve.gate_runner import BusyError, Current
 from tidegate.serve.middleware import NOTHING_YET, RETRY_AFTER
 from tidegate.serve.service import Service
@@ -43,15 +41,6 @@ def records(service: Service) -> APIRouter:
     router = APIRouter(tags=["records"])
     runner = service.runner
 
-    @asynccontextmanager
-    async def read(request: Request, *, labelled: bool) -> AsyncIterator[tuple[RawBatch, int]]:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in {JSON, ARROW}:
-            raise HTTPException(415, f"the body must be {JSON} or {ARROW}")
-        async with service.body(request) as body:
-            raw = await service.batch(request, kind, body, labelled=labelled)
-            yield raw, len(body) + raw.X.nbytes
-
     @router.post(
         "/v1/records",
         dependencies=service.needs("ingest"),
@@ -65,12 +54,12 @@ def records(service: Service) -> APIRouter:
         slot, and the response does not mention it. A batch is refused only as a whole: then none
         of it is taken. A stopped state takes none: see "stopped" in `/v1/status`.
         """
-        async with read(request, labelled=True) as (raw, size):
+        async with service.batch(request, service.reader) as (raw, size):
             request.state.records = raw.n
-            token = request.state.token
+            token, held = request.state.token, size + raw.X.nbytes
             name = None if key is None else f"{token}:{key}"
             try:
-                waiting = runner.take(raw, size=size, stream=stream, key=name, sender=token)
+                waiting = runner.take(raw, size=held, stream=stream, key=name, sender=token)
             except BusyError:
                 busy = "too many records are waiting to be made durable: try again later"
                 raise HTTPException(429, busy, RETRY_AFTER) from None
@@ -90,50 +79,52 @@ def records(service: Service) -> APIRouter:
         If the gate predicts a number, the answer has "target" (its range) and "predictions" in
         place of classes, labels and probabilities.
         """
-        async with read(request, labelled=False) as (raw, _):
+        async with service.batch(request, service.queries) as (raw, _):
             current = runner.current
-            if current is None:
+            if not isinstance(current, Current):
                 raise HTTPException(409, NOTHING_YET)
-            model = current.model
-            classes = len(model.classes) if isinstance(model, Model) else 1
-            if raw.n * classes > service.limits.answers:
+            n, classes = len(raw.X), max(1, len(current.classes))
+            if n * classes > service.limits.answers:
                 most = max(1, service.limits.answers // classes)
-                raise refuse("a body", f"of at most {most} records, with {classes} classes", raw.n)
-            if raw.n * classes <= PREDICTED_AT_ONCE and not service.reader.text:
-                answer = predicted(current, raw)
+                raise refuse("a body", f"of at most {most} records, with {classes} classes", n)
+            if n * classes <= PREDICTED_AT_ONCE and not service.reader.text:
+                answer = predicted(current, raw.X)
             else:
-                answer = await run_in_threadpool(predicted, current, raw)
+                answer = await run_in_threadpool(predicted, current, raw.X)
         return Response(answer, media_type=JSON)
 
     return router
 
 
-def predicted(current: Current, raw: RawBatch) -> bytes:
+def predicted(current: Current, X: Any) -> bytes:
     """The predictions of a release, as JSON.
 
     It predicts a few records at a time, so that other threads can run and memory use stays small.
     """
-    model, labels, probabilities = current.model, list[bytes](), list[bytes]()
-    number = current.release.number
-    width = raw.X.shape[1] if raw.X.ndim == 2 else 0
-    if raw.n and model.features is None and width != model.width:
-        raise refuse("x", f"of {model.width} columns", width)
+    model, scorer, labels, shares = current.model, current.scorer, list[bytes](), list[bytes]()
+    n, width = len(X), X.shape[1] if X.ndim == 2 else 0
+    if n and model.features is None and width != scorer.width:
+        raise refuse("x", f"of {scorer.width} columns", width)
     few = max(1, PREDICTED_AT_ONCE // max(1, width // PREDICTED_AT_ONCE))
+    for start in range(0, n, few):
+        part = X[start : start + few]
+        features = part if model.features is None else scorer.intake.mapped(part)
+        margins = scorer.margins(features, part)
+        if isinstance(model, RegressionModel):
+            labels.append(
+                orjson.dumps(model.target.predictions(margins), option=orjson.OPT_SERIALIZE_NUMPY)[
+                    1:-1
+                ]
+            )
+        else:
+            proba = probabilities(margins)
+            labels.append(orjson.dumps(model.classes[proba.argmax(axis=1)].tolist())[1:-1])
+            shares.append(orjson.dumps(proba, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
     if isinstance(model, RegressionModel):
-        for start in range(0, raw.n, few):
-            values = model.predict(raw.X[start : start + few])
-            labels.append(orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
-        target = orjson.dumps(model.target.on_card())
-        predictions = b",".join(labels)
-        return b'{"release":%d,"target":%b,"predictions":[%b]}' % (number, target, predictions)
-    for start in range(0, raw.n, few):
-        proba = model.predict_proba(raw.X[start : start + few])
-        best = model.classes[proba.argmax(axis=1)]
-        labels.append(orjson.dumps(best.tolist())[1:-1])
-        probabilities.append(orjson.dumps(proba, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1])
-    return b'{"release":%d,"classes":%b,"labels":[%b],"probabilities":[%b]}' % (
-        number,
-        orjson.dumps(model.classes.tolist()),
-        b",".join(labels),
-        b",".join(probabilities),
-    )
+        answer = {"release": current.number, "target": model.target.on_card()}
+        lists = {"predictions": labels}
+    else:
+        answer = {"release": current.number, "classes": current.classes}
+        lists = {"labels": labels, "probabilities": shares}
+    written = (b'"%b":[%b]' % (name.encode(), b",".join(each)) for name, each in lists.items())
+    return b",".join([orjson.dumps(answer)[:-1], *written]) + b"}"

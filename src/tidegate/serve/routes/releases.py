@@ -20,6 +20,7 @@ from tidegate.gate.onnx_release import to_onnx
 from tidegate.release import StoredRelease
 from tidegate.serve import examples
 from tidegate.serve.facts import Fields
+from tidegate.serve.gate_runner import Current
 from tidegate.serve.middleware import NOTHING_YET
 from tidegate.serve.service import Service
 from tidegate.serve.tokens import Token
@@ -43,11 +44,9 @@ Number = Annotated[int, InPath(ge=0, le=MAX_COUNT, description="The number of th
 File = Annotated[
     Literal["weights.safetensors", "model.onnx", "card.md"], InPath(description="The file.")
 ]
-IfNoneMatch = Annotated[
-    str | None, Header(description="The ETag of the release that the client has.")
-]
+IfNoneMatch = Annotated[str, Header(description="The ETag of the release that the client has.")]
 LastEvent = Annotated[
-    str | None,
+    str,
     Header(
         alias="Last-Event-ID",
         description="The id of the last release received; those after it are sent first.",
@@ -60,7 +59,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
     router = APIRouter(tags=["releases"], dependencies=service.needs("read"))
     runner, facts, limits = service.runner, service.facts, service.limits
 
-    @router.get("/v1/releases", responses=examples.answers(examples.RELEASES))
+    @router.get("/v1/releases", responses=examples.answers({"releases": [examples.RELEASE]}))
     def listed(
         start: Annotated[int, Query(alias="from", ge=0, le=MAX_COUNT)] = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
@@ -72,7 +71,7 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
     async def latest(
         request: Request,
         wait: Annotated[float, Query(ge=0, le=3600)] = 0.0,
-        if_none_match: IfNoneMatch = None,
+        if_none_match: IfNoneMatch = "",
     ) -> Response:
         """The newest release. With `wait`, wait up to that many seconds for a newer one."""
         until = time.monotonic() + min(wait, limits.wait)
@@ -81,21 +80,20 @@ def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
             while True:
                 news.clear()
                 current = runner.current
-                tag = "" if current is None else f'"{current.release.hash}"'
-                same = if_none_match is not None and (tag in if_none_match or if_none_match == "*")
-                if current is not None and not same:
+                same = if_none_match == "*" or current.tag in if_none_match
+                if isinstance(current, Current) and not same:
                     summary = await run_in_threadpool(facts.summary, current.release)
-                    return JSONResponse(summary, headers={"ETag": tag})
+                    return JSONResponse(summary, headers={"ETag": current.tag})
                 if not await _within(news, until - time.monotonic()):
                     break
-        if not tag:
+        if not current.tag:
             raise HTTPException(404, NOTHING_YET)
-        return Response(status_code=304, headers={"ETag": tag})
+        return Response(status_code=304, headers={"ETag": current.tag})
 
     @router.get("/v1/releases/events", responses=examples.other("text/event-stream", "Events."))
     async def events(
         token: Annotated[Token, Security(service.authentication, scopes=["read"])],
-        last: LastEvent = None,
+        last: LastEvent = "",
     ) -> StreamingResponse:
         """Server-sent events: `release` for each new one, `drift` for an alarm, `progress`."""
         return Events(_events(service, token, last), service.watchers.taken(token.name))
@@ -149,38 +147,32 @@ async def _within(news: asyncio.Event, seconds: float) -> bool:
     return news.is_set()
 
 
-async def _events(service: Service, token: Token, last: str | None) -> AsyncIterator[str]:
+async def _events(service: Service, token: Token, last: str) -> AsyncIterator[str]:
     runner = service.runner
-    newest = _newest(service)
-    seen = min(newest, int(last)) if last and re.fullmatch("[0-9]{1,16}", last) else newest
+    newest = runner.current.number
+    seen = min(newest, int(last)) if re.fullmatch("[0-9]{1,16}", last) else newest
     with runner.watched() as news:
-        known = (await run_in_threadpool(service.status))["drift"]  # earlier alarms are not sent
+        known = _newest_alarm(await run_in_threadpool(service.status))  # this and earlier: not sent
         while service.authentication.accepts(token):  # it may be revoked meanwhile
             news.clear()
             # a release is sent once it also answers /v1/predict, a moment after its commit
-            while most := min(CHUNK, _newest(service) - seen):
+            while most := min(CHUNK, runner.current.number - seen):
                 for release in await run_in_threadpool(service.facts.releases, seen + 1, most):
                     seen = release["number"]
                     yield f"id: {seen}\n{_event('release', release)}"
             progress = await run_in_threadpool(service.progress)
-            if (alarm := _newer_alarm(known, progress["drift"])) is not None:
+            alarm = _newest_alarm(progress)
+            if alarm and alarm != known:
                 yield _event("drift", alarm)
-            known = progress["drift"]
+            known = alarm
             yield _event("progress", progress)
             await asyncio.sleep(PAUSE)
             await _within(news, HEARTBEAT)
 
 
-def _newest(service: Service) -> int:
-    """The number of the release that answers; -1 if there is none."""
-    current = service.runner.current
-    return -1 if current is None else current.release.number
-
-
-def _newer_alarm(known: Fields | None, drift: Fields | None) -> Fields | None:
-    """The newest drift alarm, if it is not known yet."""
-    alarm: Fields | None = None if drift is None else drift["newest_alarm"]
-    return None if known is not None and alarm == known["newest_alarm"] else alarm
+def _newest_alarm(status: Fields) -> Any:
+    """The newest drift alarm; None if there was none, or drift is not watched."""
+    return (status["drift"] or {}).get("newest_alarm")
 
 
 def _event(name: str, data: Any) -> str:

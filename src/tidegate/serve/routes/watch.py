@@ -28,9 +28,9 @@ def watch(service: Service) -> APIRouter:
         """
         if service.runner.stopped:
             return JSONResponse({"status": "stopped"}, 503)
-        if service.runner.trouble is None:
-            return JSONResponse({"status": "behind" if service.runner.behind else "ok"})
-        return JSONResponse({"status": "trouble"}, 503)
+        if service.runner.trouble:
+            return JSONResponse({"status": "trouble"}, 503)
+        return JSONResponse({"status": "behind" if service.runner.behind else "ok"})
 
     @router.get(
         "/metrics",

@@ -1,0 +1,21 @@
+"""Compares ways to keep a model up to date, on public records.
+
+NOT PRIVATE: noise comes from a seed, and models are tested without noise. Use public records only.
+"""
+
+from tidegate.compare.contenders import Problem
+from tidegate.compare.curve import Curve, measure
+from tidegate.compare.labelled import Labelled, LabelledStream, interleaved
+from tidegate.compare.method import Linear, Method, Scheduled
+
+__all__ = [
+    "Curve",
+    "Labelled",
+    "LabelledStream",
+    "Linear",
+    "Method",
+    "Problem",
+    "Scheduled",
+    "interleaved",
+    "measure",
+]

@@ -1,0 +1,1 @@
+"""Running a plan: the settings of a run, resolved once."""

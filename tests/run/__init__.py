@@ -1,0 +1,1 @@
+"""Tests of runs: their settings, their order and what they store."""

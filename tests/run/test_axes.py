@@ -1,0 +1,132 @@
+"""An implementation of each axis that does nothing passes through executor, cards and `verify`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from tests.gate.gatelife import config, opened, stream
+from tidegate.gate import durable_run
+from tidegate.gate.config import Config
+from tidegate.gate.verify import verify
+from tidegate.learn import admitted_steps, preparation
+from tidegate.learn.packed import NotPacked
+from tidegate.learn.persons import EveryRecord
+from tidegate.memory_run import MemoryRun
+from tidegate.plan import Plan
+from tidegate.privacy.person import EachRecord
+from tidegate.progress import ByCounts, WithRecords
+from tidegate.release.card import Content
+from tidegate.run import executor
+from tidegate.run.settings import BitsByPlace, Nowhere, Settings
+
+Patch = AbstractContextManager[Any]
+
+
+def watched(kind: type, asked: set[str]) -> Any:
+    """An object of a class of its own, which does what the plain one does, and notes questions."""
+
+    class Mine(kind):  # type: ignore[misc]
+        def __getattribute__(self, name: str) -> Any:
+            asked.add(name)
+            return super().__getattribute__(name)
+
+    return Mine
+
+
+@contextmanager
+def counted_by(mine: Any) -> Iterator[None]:
+    """Every slot counts, by an object of its own."""
+    with (
+        patch.object(durable_run, "EVERY_RECORD", mine),
+        patch.object(admitted_steps, "EVERY_RECORD", mine),
+    ):
+        yield
+
+
+FIELDS: dict[str, Callable[[], Any]] = {
+    "hidden": lambda: Content,
+    "ends": lambda: ByCounts,
+    "labels": lambda: WithRecords,
+    "start": lambda: Nowhere,
+    "packing": lambda: NotPacked,
+}
+"""Axes that are fields of the settings."""
+
+PATCHES: dict[str, tuple[type, Callable[[Any], Patch]]] = {
+    "who is protected": (EachRecord, lambda mine: patch.object(Plan, "protects", mine)),
+    "which slots count": (EveryRecord, counted_by),
+    "how rows are prepared": (
+        preparation.AsTheyAre,
+        lambda mine: patch.object(executor, "preparation_of", lambda _: mine),
+    ),
+}
+"""Axes that follow from the plan."""
+
+
+def plain() -> Config:
+    """A gate of one stream of records, without surveys."""
+    return config(
+        {"kind": "sliding", "window": 300, "step": 100},
+        survey={"share": 0},
+        quality={"share": "1/10"},
+    )
+
+
+def shown(folder: Path, known: Config) -> list[Any]:
+    """What a gate releases, after it was verified."""
+    with opened(folder, known) as gate:
+        gate.ingest(*stream(600))
+        assert list(verify(gate)) == []
+        return [(release.hash, release.card) for release in gate.releases()]
+
+
+def in_memory(settings: Settings) -> list[Any]:
+    """What a run in memory releases."""
+    run = MemoryRun(settings)
+    run.steps.about = settings.about
+    run.take(settings.intake.records(*stream(600)))
+    return [(each.weights.tolist(), each.entries()) for each in run.releases]
+
+
+@pytest.mark.parametrize("axis", FIELDS)
+def test_a_field_of_the_settings_that_does_nothing(axis: str, tmp_path: Path) -> None:
+    asked: set[str] = set()
+    own = plain()
+    mine = replace(own.settings, **{axis: watched(FIELDS[axis](), asked)()})
+    vars(own)["settings"] = mine
+    assert shown(tmp_path / "mine", own) == shown(tmp_path / "plain", plain())
+    assert in_memory(mine) == in_memory(plain().settings)
+    assert asked, f"nobody asks {axis}"
+
+
+@pytest.mark.parametrize("axis", PATCHES)
+def test_what_follows_from_the_plan_and_does_nothing(axis: str, tmp_path: Path) -> None:
+    asked: set[str] = set()
+    kind, patched = PATCHES[axis]
+    with patched(watched(kind, asked)()):
+        mine, memory = shown(tmp_path / "mine", plain()), in_memory(plain().settings)
+    assert mine == shown(tmp_path / "plain", plain())
+    assert memory == in_memory(plain().settings)
+    assert asked, f"nobody asks {axis}"
+
+
+def test_the_same_settings_drive_a_run_in_memory_and_a_gate(tmp_path: Path) -> None:
+    known = plain()
+    assert isinstance(known.settings.noise, BitsByPlace)
+    with opened(tmp_path / "state", known) as gate:
+        gate.ingest(*stream(600))
+        durable = [release.weights for release in gate.releases()]
+    memory = [np.array(weights) for weights, _ in in_memory(known.settings)]
+    assert len(durable) == len(memory) > 2
+    assert all(map(np.array_equal, durable, memory))
+
+
+def test_there_is_room_for_several_outcomes() -> None:
+    settings = plain().settings
+    assert settings.outcomes == (settings.intake.predicted,)
