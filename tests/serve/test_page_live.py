@@ -20,6 +20,8 @@ from tests.serve.browsing import chromium, inside, needed, opened, shown, values
 from tests.serve.served import Served, config, served, stream
 from tests.serve.test_events import become
 from tests.serve.test_stopped import SECTIONS, STEP, batch, until_stopped
+from tests.serve.test_targets import RECORDS
+from tests.serve.test_targets import stream as targets
 
 pytestmark = [needed, pytest.mark.xdist_group("live page")]
 
@@ -74,22 +76,21 @@ def test_agrees_with_the_command_line(browser: Browser, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_shows_errors_and_predicts_a_number(browser: Browser, tmp_path: Path) -> None:
-    records = {"target": [0, 120], "norm": 1.5, "columns": ["a", "b"], "label": "minutes"}
-    settings = config(records=records, budget={"epsilon": 5000.0, "delta": 1e-6})
+    settings = config(records=RECORDS, budget={"epsilon": 5000.0, "delta": 1e-6})
+    X, minutes = targets(750)  # the mean absolute errors are 20 deviations of their noise or more
     with served(tmp_path / "state", settings) as service, opened(browser, link(service)) as page:
-        service.send(750)
+        service.ask("POST", "/v1/records", {"x": X.tolist(), "y": minutes.tolist()})
         shown(page, 750)
         expect(page.locator("#releases li")).to_have_count(5)
         expect(page.locator("#task")).to_contain_text("predict minutes (from 0 to 120) from a, b")
         expect(page.locator("#quality-words")).to_contain_text("mean absolute error")
         releases = json_lines("releases", str(service.folder))
         quality = [tried["mae"] for release in releases for tried in release["tried"]]
-        told = [each for each in quality[::-1] if each is not None]  # noise hides the others
-        assert become(lambda: values(page, "#quality-table") == told)
+        assert become(lambda: values(page, "#quality-table") == quality[::-1])
         page.wait_for_selector("#quality-chart .main-svg", state="attached")
         expect(page.locator("#scores-measures")).to_contain_text("MAE")
         expect(page.locator("#confusion-title")).to_have_text("Predictions beside the truth")
-        expect(page.locator("#survey-legend")).to_contain_text("0 to 15")
+        expect(page.locator("#survey-legend")).to_contain_text("45 to 60")
         for field in page.locator("#predict input").all():
             field.fill("0.5")
         page.locator("#predict button[type=submit]").click()
