@@ -185,8 +185,8 @@ def test_a_command_that_carries_out_a_step_tells_of_a_new_alarm_once(tmp_path: P
 @pytest.mark.thorough
 def test_a_service_tells_of_a_new_alarm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("fastapi", reason="needs the extra serve")
-    from tests.serve.served import served  # noqa: PLC0415 (needs the extra)
-    from tests.serve.test_events import ask, become, read  # noqa: PLC0415
+    from tests.serve.served import become, served  # noqa: PLC0415 (needs the extra)
+    from tests.serve.test_events import ask, read  # noqa: PLC0415
 
     unnamed = {"classes": [0, 1], "norm": 1.0}  # so that only the model knows the width
     snapshots, snapshot = [], FolderStore.snapshot

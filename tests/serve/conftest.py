@@ -22,7 +22,5 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Served]":
     with served(folder) as running:
         with running.client() as client:
             client.ingest(*stream(500))
-            for release in client.follow():
-                if release["number"] == 2:
-                    break
+        running.wait_for(2)
         yield running

@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -97,13 +98,21 @@ class Served:
             given["Authorization"] = f"Bearer {token}"
         if body is not None and not isinstance(body, bytes):
             body, given = json.dumps(body).encode(), {"Content-Type": "application/json", **given}
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request(method, path, body, given)
             answer = connection.getresponse()
             return Answer(status=answer.status, body=answer.read(), headers=dict(answer.headers))
         finally:
             connection.close()
+
+    def wait_for(self, number: int) -> None:
+        """Wait until a release predicts, and training rests.
+
+        That it is listed is not enough: it is stored a moment before it predicts.
+        """
+        runner = self.runner
+        assert become(lambda: runner.current.number >= number and not runner.training)
 
     def send(self, n: int, start: int = 0, **headers: str) -> Answer:
         """A batch of the stream."""
@@ -141,13 +150,21 @@ def served(
             thread.join()
 
 
+def become(met: Callable[[], bool]) -> bool:
+    """Whether it does, in a while; long enough for a machine that has much else to do."""
+    deadline = time.monotonic() + 120
+    while not met() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return met()
+
+
 @contextmanager
 def slow_disk() -> Iterator[threading.Event]:
     """Records become durable only when the event is set, or after a while."""
     going, append = threading.Event(), FolderStore.append
 
     def slow(self: FolderStore, batch: Batch) -> int:
-        going.wait(20)
+        going.wait(120)
         return append(self, batch)
 
     with patch.object(FolderStore, "append", slow):

@@ -3,7 +3,6 @@
 import io
 import json
 import threading
-import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from itertools import pairwise
@@ -18,7 +17,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.cli.run import json_lines
 from tests.serve.fake import SCORES
-from tests.serve.served import Served, config, served, stream
+from tests.serve.served import Served, become, config, served, stream
 from tidegate.gate import Gate
 from tidegate.gate.export import load
 from tidegate.privacy.meaning import meaning
@@ -159,10 +158,8 @@ def test_events_tell_each_release_once_and_how_things_stand(tmp_path: Path) -> N
             if numbers == [0, 1, 2] and name == "progress" and data["releases"] == 3:
                 break
         told.close()  # type: ignore[attr-defined]
-        deadline = time.monotonic() + 10
-        while running.runner._watchers and time.monotonic() < deadline:
-            running.send(1)  # it is noticed when there is something to say
-        assert not running.runner._watchers
+        # It is noticed when there is something to say.
+        assert become(lambda: running.send(1).status == 200 and not running.runner._watchers)
 
 
 def test_predictions_are_those_of_the_release(service: Served) -> None:

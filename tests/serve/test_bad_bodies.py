@@ -189,9 +189,7 @@ def test_texts_are_records_where_the_configuration_says_so(tmp_path: Path) -> No
         assert running.ask("POST", "/v1/records", table, Content_Type=ARROW).json["count"] == 10
         with running.client() as client:
             assert client.ingest(["x", "y"], ["a", "b"]) == 12
-            for release in client.follow():
-                if release["number"] == 2:
-                    break
+            running.wait_for(2)
             assert set(client.predict(["x", "y"]).labels) <= {"a", "b"}
 
 

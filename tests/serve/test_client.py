@@ -45,7 +45,7 @@ def test_surveyed_releases_predict_alike_on_every_way(tmp_path: Path) -> None:
     with served(tmp_path / "state", told) as running:
         with running.client() as client:
             client.ingest(*stream(400))
-            next(release for release in client.follow() if release["number"] == 1)
+            running.wait_for(1)
             there, model = client.predict(X), client.model()
         lists = running.ask("POST", "/v1/predict", {"x": X.tolist()}).json
         wide = running.ask("POST", "/v1/predict", {"x": [[0.5] * 3]})

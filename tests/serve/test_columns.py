@@ -71,10 +71,9 @@ def body(**columns: pa.Array) -> bytes:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("columns") / "state", settings()) as running:
-        with running.client() as client:
-            taken = running.ask("POST", "/v1/records", {"records": rows(FIRST)})
-            assert (taken.status, taken.json) == (200, {"count": FIRST, "taken": FIRST})
-            next(client.follow())
+        taken = running.ask("POST", "/v1/records", {"records": rows(FIRST)})
+        assert (taken.status, taken.json) == (200, {"count": FIRST, "taken": FIRST})
+        running.wait_for(0)
         yield running
 
 
@@ -280,7 +279,7 @@ def test_a_gap_where_there_is_none_is_taken_like_any_record_and_not_predicted(
         assert [plain.status, gaps.status] == [200, 200]
         assert plain.json["taken"] == gaps.json["taken"] == 2
         client.ingest(pd.DataFrame(rows(96)), "y")
-        next(client.follow())
+        running.wait_for(0)
         card = running.ask("GET", "/v1/releases/0").json["card"]
         assert card["features"][0]["columns"][0]["gaps"] is False
         without = [{k: v for k, v in row.items() if k != "y"} for row in odd]

@@ -121,11 +121,15 @@ def test_the_answer_takes_whole_ticks(tmp_path: Path) -> None:
         for name in ("p-7", "stranger"):
             began = time.monotonic()
             assert service.ask("POST", "/v1/erasures", {"person": name}).status == 200
-            took = time.monotonic() - began
-            assert took >= 0.5
+            assert time.monotonic() - began >= 0.5
+
+
+def test_what_is_refused_does_not_wait_for_a_tick(tmp_path: Path) -> None:
+    limits = Limits(rate=10_000, burst=10_000, erasing=100.0)
+    with served(tmp_path / "state", config(person=PERSONS), limits) as service:
         began = time.monotonic()
         assert service.ask("POST", "/v1/erasures", {"person": ""}).status == 422
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 100
 
 
 def test_batches_before_an_erasure_are_covered(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 import os
 import socket
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.serve.served import Served, served
+from tests.serve.served import Served, become, served
 from tidegate.serve.limits import Limits
 from tidegate.serve.routes import releases
 from tidegate.serve.tokens import Tokens
@@ -39,14 +37,6 @@ def read(connection: socket.socket, until: bytes) -> bytes:
     while until not in found and (data := connection.recv(65536)):
         found += data
     return found
-
-
-def become(met: Callable[[], bool]) -> bool:
-    """Whether it does, in a while."""
-    deadline = time.monotonic() + 20
-    while not met() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return met()
 
 
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.differing_executors])

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.feeder import serve
-from tests.serve.served import Served, config, served, slow_disk, stream
+from tests.serve.served import Served, become, config, served, slow_disk, stream
 from tidegate import client as client_module
 from tidegate.checks import StoreError
 from tidegate.client import Client
@@ -83,9 +83,7 @@ def test_clients_that_vanish_leave_nothing_behind(tmp_path: Path) -> None:
                 gone.sendall(request(running, len(body)) + body[:cut])
         with socket.create_connection(("127.0.0.1", running.port)) as gone:
             gone.sendall(request(running, len(body)) + body)  # whole, but nobody waits
-        deadline = time.monotonic() + 10
-        while running.runner.gate.store.count("records") < 10 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        assert become(lambda: running.runner.gate.store.count("records") == 10)
         assert running.send(5).json == {"count": 15, "taken": 5}
 
 
@@ -98,9 +96,7 @@ def test_more_than_may_wait_is_sent_away_and_comes_back(tmp_path: Path) -> None:
         ThreadPoolExecutor(8) as pool,
     ):
         sent = [pool.submit(running.send, 20) for _ in range(8)]
-        deadline = time.monotonic() + 20
-        while sum(each.done() for each in sent) < 7 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        assert become(lambda: sum(each.done() for each in sent) == 7)
         away = [each.result() for each in sent if each.done()]
         assert {answer.status for answer in away} == {429}
         assert all(answer.headers["retry-after"] == "1" for answer in away)
@@ -119,12 +115,12 @@ def test_training_keeps_nobody_waiting(tmp_path: Path) -> None:
     going, train = threading.Event(), Trainer.train
 
     def long(self: Any, *words: Any) -> Any:
-        going.wait(20)
+        going.wait(120)
         return train(self, *words)
 
     with served(tmp_path / "state") as running, running.client() as client:
         client.ingest(*stream(300))
-        next(client.follow())
+        running.wait_for(0)
         with patch.object(Trainer, "train", long):
             assert client.ingest(*stream(100, 300)) == 400
             while not client.status()["training"]:
@@ -141,11 +137,10 @@ def test_training_keeps_nobody_waiting(tmp_path: Path) -> None:
 
 
 def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
-    refused, publish = list[int](), FolderStore.publish
+    room, publish = threading.Event(), FolderStore.publish
 
     def failing(self: FolderStore, *words: Any, **more: Any) -> Any:
-        if len(refused) < 2:
-            refused.append(1)
+        if not room.is_set():
             raise StoreError("no room")
         return publish(self, *words, **more)
 
@@ -156,13 +151,11 @@ def test_a_step_that_the_disk_refuses_is_made_again(tmp_path: Path) -> None:
         running.client() as client,
     ):
         client.ingest(*stream(300))
-        seen = set()
-        while client.status()["releases"] < 1:
-            seen.add(running.ask("GET", "/v1/health").status)
-        assert 503 in seen
-        deadline = time.monotonic() + 10
-        while running.ask("GET", "/v1/health").status != 200:
-            assert time.monotonic() < deadline
+        assert become(lambda: running.ask("GET", "/v1/health").status == 503)
+        assert client.status()["releases"] == 0
+        room.set()
+        assert become(lambda: client.status()["releases"] == 1)
+        assert become(lambda: running.ask("GET", "/v1/health").status == 200)
     with Gate.look(tmp_path / "state") as gate:
         assert list(verify(gate)) == [], "what was refused was not charged"
 
@@ -184,18 +177,14 @@ def test_a_release_that_could_not_be_published_is_served_once_it_is(tmp_path: Pa
         running.client() as client,
     ):
         client.ingest(*stream(300))
-        deadline = time.monotonic() + 20
-        while running.ask("GET", "/v1/releases/latest").status != 200:
-            assert time.monotonic() < deadline
+        assert become(lambda: running.ask("GET", "/v1/releases/latest").status == 200)
     assert failed
     assert (folder / "latest").read_text() == "000000\n"
 
 
 def test_a_store_that_no_longer_answers_is_told_by_health(tmp_path: Path) -> None:
     def health(expected: int) -> None:
-        deadline = time.monotonic() + 10
-        while running.ask("GET", "/v1/health").status != expected:
-            assert time.monotonic() < deadline
+        assert become(lambda: running.ask("GET", "/v1/health").status == expected)
 
     gone = Mock(side_effect=StoreError("the connection is lost"))
     with patch.object(gate_runner, "PATIENCE", 0.1), served(tmp_path / "state") as running:

@@ -17,8 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.cli.run import json_lines, tidegate
 from tests.serve.browsing import chromium, inside, needed, opened, shown, values
-from tests.serve.served import Served, config, served, stream
-from tests.serve.test_events import become
+from tests.serve.served import Served, become, config, served, stream
 from tests.serve.test_stopped import SECTIONS, STEP, batch, until_stopped
 from tests.serve.test_targets import RECORDS
 from tests.serve.test_targets import stream as targets

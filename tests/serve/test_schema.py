@@ -50,7 +50,7 @@ def test_no_request_is_our_fault(tmp_path: Path, examples: int) -> None:
     limits = Limits(wait=0.05, rate=10_000, burst=10_000, erasing=0.01)
     with served(tmp_path / "state", limits=limits) as running, running.client() as client:
         client.ingest(*stream(300))
-        next(client.follow())
+        running.wait_for(0)
         found = check(running, examples)
     assert found[200] > 10
     assert found[422] > 10

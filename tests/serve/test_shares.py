@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.serve.served import Served, served, slow_disk, stream
-from tests.serve.test_events import ask, become, read
+from tests.serve.served import Served, become, served, slow_disk, stream
+from tests.serve.test_events import ask, read
 from tests.serve.test_faults import request
 from tidegate.serve.connections import victim
 from tidegate.serve.limits import Limits, NoSlotError, Slots

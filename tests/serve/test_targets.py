@@ -29,9 +29,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(folder, settings) as running:
         with running.client() as client:
             client.ingest(*stream(700))
-            releases = client.follow()
-            for _ in range(5):
-                next(releases)
+        running.wait_for(4)
         yield running
 
 

@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.serve.served import Answer, Served, config, served, stream
+from tests.serve.served import Answer, Served, become, config, served, stream
 from tests.serve.test_api import ARROW, arrow
-from tests.serve.test_events import become
 from tidegate.checks import InvalidValueError
 from tidegate.client import ServiceError
 from tidegate.gate import Config, Gate
@@ -299,7 +298,7 @@ def test_an_answer_has_a_size_that_it_may_have(tmp_path: Path) -> None:
     limits = Limits(answers=20)
     with served(tmp_path / "state", limits=limits) as running, running.client() as client:
         client.ingest(*stream(300))
-        next(client.follow())
+        running.wait_for(0)
         assert len(client.predict(stream(10)[0]).labels) == 10
         with pytest.raises(ServiceError, match="at most 10 records, with 2 classes"):
             client.predict(stream(11)[0])
