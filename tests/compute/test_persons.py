@@ -17,6 +17,7 @@ from tidegate.learn.exact import Exact
 from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.mean import MeanPerturbation
+from tidegate.learn.packed import NOT_PACKED
 from tidegate.learn.parts import total
 from tidegate.learn.persons import AdmittedStep, Owned, PersonPiece
 from tidegate.learn.records import PieceOf, Records, Slots
@@ -64,8 +65,19 @@ class Shelf:
         return [Stored(self.whole.take(slice(*each))) for each in pairwise(ends)]
 
 
+def fetch_with(engine: Engine, transform: Prepared = UNTRANSFORMED) -> Any:
+    return reader(
+        Shelf(records(N)),
+        "records",
+        engine,
+        transform=transform,
+        counted=NEWEST,
+        packing=NOT_PACKED,
+    )
+
+
 def read(engine: Engine, transform: Prepared = UNTRANSFORMED, factors: Any = None) -> Any:
-    fetch = reader(Shelf(records(N)), "records", engine, transform=transform, counted=NEWEST)
+    fetch = fetch_with(engine, transform)
     return fetch(Span(0, N), None, SLOT_WEIGHTS, factors)
 
 
@@ -147,7 +159,7 @@ def test_learners_refuse_what_they_do_not_expect(
         slot_weights=weights,
         typical=Fraction(1) if expected else None,
     )
-    fetch = reader(Shelf(records(N)), "records", Memory(), counted=NEWEST)
+    fetch = fetch_with(Memory())
     protected: Any = fetch(Span(0, N), None, weights)
     plain = Records(protected.X, protected.y, protected.usable, slot_weights=protected.slot_weights)
     owned = Records(plain.X, plain.y, plain.usable, plain.slot_weights, owners=OWNERS)

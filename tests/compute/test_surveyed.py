@@ -15,8 +15,9 @@ from tests.compute.test_engines import DISK, Stored, agree
 from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.compute import Disk, Engine, Memory
 from tidegate.gate.gate import Gate
+from tidegate.learn.packed import NOT_PACKED
 from tidegate.learn.parts import total
-from tidegate.learn.persons import UNOWNED, Unowned
+from tidegate.learn.persons import EVERY_RECORD, UNOWNED, Unowned
 from tidegate.learn.records import Records, Slots
 from tidegate.learn.survey import survey
 from tidegate.learn.transform import Transform
@@ -146,7 +147,14 @@ def test_rows_are_transformed_once_whenever_they_are_loaded(engine: Engine, time
         return rows(self, X)
 
     with patch.object(Transform, "rows", counted):
-        fetch = reader(Shelf(whole, Watched), "records", engine, transform=transform)
+        fetch = reader(
+            Shelf(whole, Watched),
+            "records",
+            engine,
+            transform=transform,
+            counted=EVERY_RECORD,
+            packing=NOT_PACKED,
+        )
         read = fetch(Span(0, 3000), None, ())
         parts = read.map(lambda part: part)
         sums = [total(parts, lambda part: part.X.sum(axis=0)) for _ in range(3)]

@@ -1,5 +1,6 @@
 """An implementation of each axis that does nothing passes through executor, cards and `verify`."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -11,12 +12,14 @@ import numpy as np
 import pytest
 
 from tests.gate.gatelife import config, opened, stream
+from tidegate.checks import InvalidValueError
 from tidegate.gate import durable_run
 from tidegate.gate.config import Config
 from tidegate.gate.verify import verify
 from tidegate.learn import admitted_steps, preparation
 from tidegate.learn.packed import NotPacked
 from tidegate.learn.persons import EveryRecord
+from tidegate.learn.records import Records
 from tidegate.memory_run import MemoryRun
 from tidegate.plan import Plan
 from tidegate.privacy.person import EachRecord
@@ -130,3 +133,19 @@ def test_the_same_settings_drive_a_run_in_memory_and_a_gate(tmp_path: Path) -> N
 def test_there_is_room_for_several_outcomes() -> None:
     settings = plain().settings
     assert settings.outcomes == (settings.intake.predicted,)
+
+
+def test_what_decides_how_rows_are_read_has_no_default() -> None:
+    """A forgotten transform or packing would leave rows longer than the norm that noise is for."""
+    deciding = {"transform", "counted", "packing"}
+    for made in (executor.FitJob, executor.reader):
+        given = inspect.signature(made).parameters
+        assert all(given[name].default is inspect.Parameter.empty for name in deciding)
+
+
+def test_records_with_owners_never_count_one_by_one() -> None:
+    owned = Records(
+        np.eye(2), np.zeros(2, np.intp), np.ones(2, np.bool_), owners=np.ones((2, 2), np.uint64)
+    )
+    with pytest.raises(InvalidValueError, match="owners"):
+        EveryRecord().once(owned)

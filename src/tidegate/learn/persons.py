@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import refuse
 from tidegate.learn.records import Owners, Piece, PieceOf, Records, Slots, zeroed
+from tidegate.learn.slot_weights import without_owners
 from tidegate.privacy.rounding import down
 from tidegate.schedule import SlotWeight, Span
 
@@ -68,7 +69,7 @@ class EveryRecord:
 
     def once(self, records: Records, /) -> Records:
         """See `Counted`."""
-        return records
+        return without_owners(records)
 
 
 UNOWNED, EVERY_RECORD = Unowned(), EveryRecord()

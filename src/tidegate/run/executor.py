@@ -16,9 +16,9 @@ from tidegate.features.rows import Rows
 from tidegate.learn.fold import Fold
 from tidegate.learn.learner import Fitted, Weights
 from tidegate.learn.moments import Moments
-from tidegate.learn.packed import NOT_PACKED, NotPacked, Packing
+from tidegate.learn.packed import NotPacked, Packing
 from tidegate.learn.parts import Parts
-from tidegate.learn.persons import EVERY_RECORD, Counted, EveryRecord, Ownership, Reading
+from tidegate.learn.persons import Counted, EveryRecord, Ownership, Reading
 from tidegate.learn.preparation import (
     StepSurvey,
     Surveyed,
@@ -33,7 +33,7 @@ from tidegate.learn.records import Piece, Records, Slots, join
 from tidegate.learn.rules import RULES
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.trainer import Factors, Read, Trainer
-from tidegate.learn.transform import UNTRANSFORMED, Prepared
+from tidegate.learn.transform import Prepared
 from tidegate.privacy import Line
 from tidegate.privacy.bits import Bits
 from tidegate.progress import Progress
@@ -52,9 +52,10 @@ class FitJob:
     trainer: Trainer[Any]  # with random bits for this fit
     prior: Weights | None  # the model that the fit is regularized towards
     start: Weights | None  # the model that a descent may start at
-    transform: Prepared = UNTRANSFORMED  # what happens to rows before the fit reads them
-    counted: Counted = EVERY_RECORD  # which slots of the step count
-    packing: Packing | NotPacked = NOT_PACKED  # how the store packs records
+    # No defaults: rows that a forgotten field leaves as they are could exceed the norm.
+    transform: Prepared  # what happens to rows before the fit reads them
+    counted: Counted  # which slots of the step count
+    packing: Packing | NotPacked  # how the store packs records
 
     def train(self, store: "RecordStore", engine: Engine) -> Fitted:
         """Train on the records in a store, with sums from an engine; return a private model."""
@@ -386,9 +387,9 @@ def reader(  # noqa: PLR0913 (all that decides what a fit sees of its records)
     stream: str,
     engine: Engine,
     *,
-    transform: Prepared = UNTRANSFORMED,
-    counted: Counted = EVERY_RECORD,
-    packing: Packing | NotPacked = NOT_PACKED,
+    transform: Prepared,
+    counted: Counted,
+    packing: Packing | NotPacked,
 ) -> Read:
     """The function with which fits read the records of a stream, prepared for them.
 
@@ -412,9 +413,7 @@ def reader(  # noqa: PLR0913 (all that decides what a fit sees of its records)
         if stored is None:
             raise LookupError(f"{stream} has no records")
         form = transform.rows(packing.rows(stored))
-        pieces: Sequence[Piece] = weighted(
-            packing.pieces(store.pieces(stream, span, slots)), slot_weights
-        )
+        pieces: Sequence[Piece] = packing.pieces(store.pieces(stream, span, slots))
         weigh = None if factors is None else factors(span.size, form.shape[1])
         reading = Reading(span, slots, slot_weights, weigh)
         owned = store.owned(stream, span)
