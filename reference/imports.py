@@ -31,9 +31,12 @@ def imports(source: str, names: Mapping[str, Any], public: Sequence[str]) -> lis
 
 def _homes(name: str, thing: Any, names: Mapping[str, Any], public: Sequence[str]) -> Iterator[str]:
     """Where a name can be imported from, the best place first."""
-    for module in (*public, getattr(thing, "__module__", None)):
-        if module and getattr(import_module(module), name, None) is thing:
+    for module in public:
+        if name in import_module(module).__all__ and getattr(import_module(module), name) is thing:
             yield module
+    own = getattr(thing, "__module__", None)
+    if own and getattr(import_module(own), name, None) is thing:
+        yield own
     yield str(names["__name__"])
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from reference.markdown import anchor, heading, page, sentence, table
 from tidegate.checks import MAX_COUNT, InvalidValueError
-from tidegate.gate.config.config import Config
-from tidegate.gate.config.sections import ALL, Tables, keys_of, sections
 from tidegate.kinds import Parameter, parameters
 from tidegate.learn.loss import LOSSES
+from tidegate.run.config.config import Config
+from tidegate.run.config.sections import ALL, Tables, keys_of, sections
 
 INTRODUCTION = """\
 One TOML file configures a Gate. `tidegate init` writes one with comments to start from. `tidegate run FILE` checks all of it before

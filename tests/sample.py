@@ -31,7 +31,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "tidegate"
 # Run by its path: importing the package would take longer than most tests of this file.
 FAILPOINTS = {
     name
-    for names in runpy.run_path(str(SOURCE / "gate" / "failpoints.py")).values()
+    for names in runpy.run_path(str(SOURCE / "failpoints.py")).values()
     if isinstance(names, tuple)
     for name in names
 }

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from tidegate.plan import Plan
 from tidegate.privacy import Allocation, ApproxDP, Budget, Paper, PureDP, Tapered
 from tidegate.schedule import (
     Basic,
@@ -18,6 +17,7 @@ from tidegate.schedule import (
     Schedule,
     SlidingWindow,
 )
+from tidegate.schedule.plan import Plan
 
 steps = st.integers(1, 5)
 samples = st.none() | st.integers(1, 12)

@@ -12,11 +12,12 @@ from threading import Thread
 
 import pytest
 
-from tests.gate.gatelife import config, opened, stream
-from tests.gate.postgres_server import BINARIES, DATABASES
-from tidegate.gate.gate import Gate
-from tidegate.gate.locations import Elsewhere, Locations
-from tidegate.gate.verify import verify
+from tests.state.gatelife import config, opened, stream
+from tests.state.postgres_server import BINARIES, DATABASES
+from tidegate.gate import Gate
+from tidegate.run.config.locations import Locations
+from tidegate.state.elsewhere import Elsewhere
+from tidegate.state.verification import verify
 
 CONTRIB = Path(__file__).parent.parent / "contrib"
 

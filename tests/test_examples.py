@@ -20,13 +20,13 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 SERVICE = "needs a running service, which tests/serve starts"
-FILES = "needs model.onnx, which tests/gate/test_export.py exports and runs"
+FILES = "needs model.onnx, which tests/state/test_export.py exports and runs"
 NOT_RUN: dict[str, dict[str, tuple[str, set[str]]]] = {
     "docs/erasure.md": {"from tidegate import Client": (SERVICE, {"token"})},
     "docs/service.md": {"from tidegate import Client": (SERVICE, {"token", "X", "y", "ids"})},
     "docs/how-to/export-a-model.md": {
         "import numpy as np\nimport onnxruntime": (FILES, set()),
-        "import tidegate": ("needs files, which tests/gate/test_loading.py makes", {"frame"}),
+        "import tidegate": ("needs files, which tests/state/test_loading.py makes", {"frame"}),
     },
     "docs/how-to/use-an-encoder.md": {
         "import torch": ("needs PyTorch and a model of the reader's", {"model", "ids", "mask"})

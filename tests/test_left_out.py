@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gate.postgres_server import newest
 from tests.left_out import ALLOWED, NO_DATA
+from tests.state.postgres_server import newest
 
 pytest_plugins = ["pytester"]
 

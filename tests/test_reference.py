@@ -10,8 +10,8 @@ from reference.interface import MODULES, signature
 from reference.pages import ABOUT, pages, stale
 from reference.settings import allowed
 from tidegate.gate import Config
-from tidegate.gate.config.sections import keys_of, sections
 from tidegate.kinds import parameters
+from tidegate.run.config.sections import keys_of, sections
 
 
 @pytest.fixture(scope="module")

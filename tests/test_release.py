@@ -14,13 +14,13 @@ from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import get_scorer
 from sklearn.utils.validation import check_is_fitted
 
-from tests.gate.released import TIME, WINDOW, made
+from tests.state.released import TIME, WINDOW, made
 from tidegate import Plan, PureDP
 from tidegate.checks import InvalidValueError
+from tidegate.data.predicted import Classes
 from tidegate.features import AppendIntercept
 from tidegate.learn import OutputPerturbation, Softmax
 from tidegate.learn.learner import Task
-from tidegate.learn.predicted import Classes
 from tidegate.privacy import Paper
 from tidegate.privacy.meaning import meaning
 from tidegate.release import FIRST, About, canonical, make_card, release_hash, seal, to_markdown

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.sample import FAILPOINTS, commit
-from tidegate.gate import failpoints
+from tidegate import failpoints
 
 pytest_plugins = ["pytester"]
 
@@ -181,7 +181,7 @@ class Probe:
             missing = [*FAILPOINTS - points, *laws - tests]
             print("sampled", number, len(mine), json.dumps(missing))
 
-pytest.main(["--collect-only", "-q", "tests/gate", "tests/laws"], plugins=[Probe()])
+pytest.main(["--collect-only", "-q", "tests/state", "tests/laws"], plugins=[Probe()])
 """
 
 

@@ -6,11 +6,11 @@ from fractions import Fraction
 import pytest
 
 from tidegate import ApproxDP
-from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line
 from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.schedule import Continual, Fading, Independent, SlidingWindow, TwoStream
 from tidegate.schedule.fit import Stream
+from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 BUDGET = ApproxDP(1.0, 1e-6)
 

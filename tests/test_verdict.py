@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.run import json_lines, tidegate
-from tests.gate.gatelife import config, opened
-from tidegate.gate.gate import Gate
-from tidegate.gate.status import public_status
+from tests.state.gatelife import config, opened
+from tidegate.gate import Gate
 from tidegate.learn.score_kinds import measures_of as of_scores
 from tidegate.learn.scores import score
 from tidegate.privacy.bits import NotPrivateBits
@@ -27,6 +26,7 @@ from tidegate.release.verdict import (
     in_words,
     verdict,
 )
+from tidegate.state.status import public_status
 
 
 def scores(model: float, constant: float, noise: float, **more: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Train a fresh, differentially private model at every step of a stream, under one fixed budget."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,11 @@ from tidegate.checks import (
     SpentAgainWarning,
     UnprotectedInputWarning,
 )
+from tidegate.moved import Moved
 
 if TYPE_CHECKING:
     from tidegate.client import Client
+    from tidegate.data.maps.composed import check_pipeline
     from tidegate.estimators import (
         ContinualClassifier,
         ContinualRegressor,
@@ -28,11 +31,11 @@ if TYPE_CHECKING:
         TwoStreamClassifier,
         TwoStreamRegressor,
     )
-    from tidegate.features.composed import check_pipeline
-    from tidegate.gate import Config, Gate
-    from tidegate.gate.loading import load
-    from tidegate.plan import Plan, TwoStreamPlan
+    from tidegate.gate import Gate
     from tidegate.privacy import ApproxDP, Paper, PureDP, Tapered
+    from tidegate.run.config import Config
+    from tidegate.schedule.plan import Plan, TwoStreamPlan
+    from tidegate.state.loading import load
 
 __all__ = [
     "ApproxDP",
@@ -66,19 +69,20 @@ __all__ = [
     "load",
 ]
 
+sys.meta_path.insert(0, Moved())  # before packages of the new place are searched
 
 HOMES = {
     "ApproxDP": "privacy",
     "Client": "client",
-    "Config": "gate",
+    "Config": "run.config",
     "Gate": "gate",
     "Paper": "privacy",
-    "Plan": "plan",
+    "Plan": "schedule.plan",
     "PureDP": "privacy",
     "Tapered": "privacy",
-    "TwoStreamPlan": "plan",
-    "check_pipeline": "features.composed",
-    "load": "gate.loading",
+    "TwoStreamPlan": "schedule.plan",
+    "check_pipeline": "data.maps.composed",
+    "load": "state.loading",
 }
 """The modules of names that are loaded on first use; the others are estimators."""
 

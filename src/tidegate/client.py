@@ -181,7 +181,7 @@ class Client:
 
     def model(self, number: int | None = None) -> "Model | RegressionModel":
         """Download a model, by default the newest, and check it against its hash."""
-        from tidegate.gate.export import load  # noqa: PLC0415 (slow to load)
+        from tidegate.release.export_formats import load  # noqa: PLC0415 (slow to load)
 
         chosen = self.get("/v1/releases/latest")["number"] if number is None else number
         with TemporaryDirectory() as folder:

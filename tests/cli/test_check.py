@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.run import json_lines, tidegate
-from tests.gate.gate_files import HEADER, TWO, config_text, write_csv
+from tests.state.gate_files import HEADER, TWO, config_text, write_csv
 
 
 @pytest.fixture

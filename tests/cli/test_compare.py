@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from tests.cli.run import tidegate
-from tests.gate.commands import gate_text
-from tests.gate.gate_files import source_table, write_csv
-from tidegate.cli.compare import progress_bar, run_all
+from tests.state.commands import gate_text
+from tests.state.gate_files import source_table, write_csv
+from tidegate.cli.compare_command import progress_bar, run_all
 from tidegate.compare.comparison import Comparison, load, read
 from tidegate.compare.contenders import FORGETS
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from tests.cli.run import Done, tidegate
-from tests.gate.gatelife import TWO, config, opened, stream
-from tidegate.gate.erasure import has_content
-from tidegate.gate.gate import Gate
+from tests.state.gatelife import TWO, config, opened, stream
+from tidegate.gate import Gate
 from tidegate.schedule import Span
 from tidegate.sources import raw_batch
+from tidegate.state.erasure import has_content
 
 
 @pytest.fixture

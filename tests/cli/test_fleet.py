@@ -17,17 +17,17 @@ import pytest
 from distributed import LocalCluster
 
 from tests.cli.run import process, tidegate
-from tests.gate.commands import grow
-from tests.gate.gate_files import HEADER, LEARNER, config_text, publish_table, source_table
-from tests.gate.natsserver import Server, needs_server
-from tests.gate.object_store import objects
-from tests.gate.postgres_server import needs_postgres, on_server
-from tests.gate.sent import messages
+from tests.state.commands import grow
+from tests.state.gate_files import HEADER, LEARNER, config_text, publish_table, source_table
+from tests.state.natsserver import Server, needs_server
+from tests.state.object_store import objects
+from tests.state.postgres_server import needs_postgres, on_server
+from tests.state.sent import messages
 from tidegate.cli import fleet_scheduler
-from tidegate.gate.fleet import Fleet, Member, MemberStatus, member_row
-from tidegate.gate.gate import Gate
-from tidegate.gate.integrity import HISTORY
-from tidegate.gate.publish_folder import newest_published
+from tidegate.cli.fleet_members import Fleet, Member, MemberStatus, member_row
+from tidegate.gate import Gate
+from tidegate.state.integrity import HISTORY
+from tidegate.state.publish_folder import newest_published
 
 MEMBERS = {"north": "", "south": "", "east": "budget.epsilon = 0.5\n"}
 RECORDS = {"north": 700, "south": 400, "east": 500}
@@ -121,7 +121,7 @@ def test_the_status_fits_a_line(
         told = member_row(member, status) | many | newest | {"epsilon": 0.123, "delta": 1e-6}
         return told | {"state": "finished", "held_records": 123_456_789}
 
-    monkeypatch.setattr("tidegate.cli.fleet.member_row", row)
+    monkeypatch.setattr("tidegate.cli.fleet_command.member_row", row)
     shown = tidegate("fleet", "status", make(tmp_path, {long: ""}), COLUMNS=str(columns)).stdout
     lines = shown.splitlines()
     heads, *_ = told = [" ".join(line.split()) for line in lines[1:]]

@@ -18,20 +18,20 @@ import numpy as np
 import pytest
 
 from tests.cli.run import json_lines, process, tidegate
-from tests.gate.commands import gate_text, make
-from tests.gate.gate_files import source_table, write_csv
-from tests.gate.gatelife import config, opened, stream
+from tests.state.commands import gate_text, make
+from tests.state.gate_files import source_table, write_csv
+from tests.state.gatelife import config, opened, stream
 from tidegate.checks import StoreError
-from tidegate.cli import run as runs
+from tidegate.cli import run_command as runs
 from tidegate.cli.main import COMMANDS
-from tidegate.gate.config import Config
-from tidegate.gate.export import load
-from tidegate.gate.gate import Gate
-from tidegate.gate.verify import verify
+from tidegate.gate import Gate
 from tidegate.release import Model
+from tidegate.release.export_formats import load
+from tidegate.run.config import Config
 from tidegate.sources import RawBatch, Source
 from tidegate.sources.csv_file import Csv
 from tidegate.sources.json_lines import StandardInput
+from tidegate.state.verification import verify
 
 
 def written(folder: Path) -> str:

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import pytest
 
 from tests.cli.run import Done, tidegate
-from tests.gate.gatelife import config, opened
-from tests.gate.personlife import feed, settings
+from tests.state.gatelife import config, opened
+from tests.state.personlife import feed, settings
 
 
 @pytest.fixture(scope="module")

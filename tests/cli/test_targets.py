@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.cli.run import json_lines, tidegate
-from tidegate.gate.export import load
+from tidegate.release.export_formats import load
 
 ROOT = Path(__file__).parents[2]
 CONFIG = """

@@ -11,12 +11,12 @@ from pyarrow import csv, parquet
 
 import tidegate as tg
 from tests.cli.run import json_lines, tidegate
-from tests.gate.released import made
+from tests.state.released import made
 from tidegate.cli import prediction_file
-from tidegate.cli.weights import weight_rows
-from tidegate.gate import Config, Gate, export
-from tidegate.gate.publish_folder import publish
-from tidegate.release import Model, seal
+from tidegate.cli.weights_command import weight_rows
+from tidegate.gate import Config, Gate
+from tidegate.release import Model, export_formats, seal
+from tidegate.state.publish_folder import publish
 
 CONFIG: dict[str, Any] = {
     "schedule": {"kind": "independent", "step": 300},
@@ -81,7 +81,7 @@ def test_the_table_lines_up_at_80_columns() -> None:
 @pytest.mark.parametrize("classes", [["ebb", "flood", "slack"], list(range(9))])
 def test_more_classes_fit_too(classes: list[Any], tmp_path: Path) -> None:
     _, chain, _ = made(classes, delta=1e-6, surveyed=True)
-    export.export(chain[-1], tmp_path / "m.safetensors")
+    export_formats.export(chain[-1], tmp_path / "m.safetensors")
     done = tidegate("weights", str(tmp_path / "m.safetensors"), COLUMNS="80")
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -199,8 +199,8 @@ def test_what_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
 def test_a_card_that_states_nonsense_is_no_bug(tmp_path: Path) -> None:
     _, chain, _ = made([0, 1])
     card = {key: value for key, value in chain[0].card.items() if key not in {"features", "norm"}}
-    export.export(seal(chain[0].card, chain[0].weights), tmp_path / "good.safetensors")
-    data = export.to_safetensors(seal(card, chain[0].weights))
+    export_formats.export(seal(chain[0].card, chain[0].weights), tmp_path / "good.safetensors")
+    data = export_formats.to_safetensors(seal(card, chain[0].weights))
     (tmp_path / "bad.safetensors").write_bytes(data)
     (tmp_path / "new.csv").write_text("a,b,c,d\n1,2,3,4\n")
     for words in (("weights",), ("predict", str(tmp_path / "new.csv"))):

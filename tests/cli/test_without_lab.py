@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gate.commands import gate_text
-from tests.gate.gate_files import source_table, write_csv
+from tests.state.commands import gate_text
+from tests.state.gate_files import source_table, write_csv
 from tidegate import plugins
 from tidegate.checks import InvalidValueError
 from tidegate.compare.contenders import added_methods
@@ -81,7 +81,7 @@ def test_a_command_of_another_package_is_found() -> None:
     code = """
 from importlib.metadata import EntryPoint
 from tidegate import plugins
-entry = EntryPoint("tides", "tidegate.cli.explain:explain", plugins.COMMANDS)
+entry = EntryPoint("tides", "tidegate.cli.explain_command:explain", plugins.COMMANDS)
 plugins.entry_points = lambda group: (entry,) if group == plugins.COMMANDS else ()
 from tidegate.cli import main
 main()

@@ -17,8 +17,8 @@ from tidegate.compare.curve import Curve
 from tidegate.compare.labelled import UNUSABLE
 from tidegate.compare.method import Linear, Scheduled
 from tidegate.compare.recommend import Recommendation, Result, common_times, results
-from tidegate.gate.config import Config
 from tidegate.privacy import ApproxDP, PureDP
+from tidegate.run.config import Config
 from tidegate.schedule import Basic, SlidingWindow
 from tidegate.schedule.registry import alone
 from tidegate.sources import Batches

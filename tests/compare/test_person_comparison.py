@@ -17,12 +17,12 @@ from tidegate.compare.comparison import Comparison, read
 from tidegate.compare.labelled import UNUSABLE
 from tidegate.compare.method import Scheduled
 from tidegate.compare.recommend import results
-from tidegate.gate.config import Config
-from tidegate.gate.gate import Gate
+from tidegate.data.records import Records
+from tidegate.gate import Gate
 from tidegate.learn import GradientPerturbation
-from tidegate.learn.admitted_steps import AdmittedSteps
 from tidegate.learn.learner import Fitted, Task, Terms
-from tidegate.learn.records import Records
+from tidegate.run.admitted_steps import AdmittedSteps
+from tidegate.run.config import Config
 from tidegate.sources import Batches
 from tidegate_lab.methods.baselines import BASELINES
 from tidegate_lab.methods.refit import NaiveSplitting

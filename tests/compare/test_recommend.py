@@ -18,8 +18,8 @@ from tidegate.compare.contenders import FORGETS, GRID, Contender, settings_of
 from tidegate.compare.curve import Curve, measure
 from tidegate.compare.method import Scheduled
 from tidegate.compare.recommend import Recommendation, Result, common_times, margin, results, toml
-from tidegate.gate.config import Config
 from tidegate.privacy import ApproxDP, PureDP
+from tidegate.run.config import Config
 from tidegate.schedule import Fading
 from tidegate.sources import Batches
 

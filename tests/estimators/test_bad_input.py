@@ -36,13 +36,13 @@ from tidegate import (
     TwoStreamClassifier,
 )
 from tidegate.checks import InvalidValueError
+from tidegate.data.intake import CategoryIntake, Intake
+from tidegate.data.labels import as_labels, class_codes, codes_of
+from tidegate.data.predicted import Classes
+from tidegate.data.records import Records
 from tidegate.features import AppendIntercept, HashedText
 from tidegate.learn import GradientPerturbation, OutputPerturbation
-from tidegate.learn.intake import CategoryIntake, Intake
-from tidegate.learn.labels import as_labels, class_codes, codes_of
 from tidegate.learn.learner import Task, Terms, Weights
-from tidegate.learn.predicted import Classes
-from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 
 SECRET = 31337.25

@@ -17,6 +17,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from tests.estimators.estimators import CLASSIFIERS, REGRESSORS, classifier, regressor
 from tidegate import ApproxDP, FadingClassifier, PrivateClassifier, PrivateRegressor
+from tidegate.data.target import Target
 from tidegate.features import (
     AppendIntercept,
     Category,
@@ -26,7 +27,6 @@ from tidegate.features import (
     Number,
     RandomFourier,
 )
-from tidegate.learn.target import Target
 from tidegate.learn.transform import UNTRANSFORMED, Transform
 from tidegate.release import Model, RegressionModel
 from tidegate.release.coefficients import Coefficients

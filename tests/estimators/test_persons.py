@@ -26,10 +26,10 @@ from tidegate.estimators import (
     SlidingWindowClassifier,
     TwoStreamClassifier,
 )
-from tidegate.learn.admitted_steps import AdmittedSteps
 from tidegate.learn.trainer import Trainer
-from tidegate.memory_run import MemoryRun
 from tidegate.privacy import Ledger
+from tidegate.run.admitted_steps import AdmittedSteps
+from tidegate.run.memory_run import MemoryRun
 from tidegate.schedule import Cumulative, Fading, Independent, SlidingWindow, Span
 
 N = 1200

@@ -34,27 +34,25 @@ from tidegate import (
     SlidingWindowClassifier,
     TwoStreamClassifier,
 )
+from tidegate.data.intake import Intake
+from tidegate.data.predicted import Classes
+from tidegate.data.records import Records, join
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
-from tidegate.learn import held as held_module
 from tidegate.learn.fold import Fold
-from tidegate.learn.held import Held
-from tidegate.learn.intake import Intake
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.moments import Moments
-from tidegate.learn.predicted import Classes
-from tidegate.learn.records import Records, join
 from tidegate.learn.survey import survey
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import Transform
-from tidegate.memory_run import MemoryRun
-from tidegate.plan import Plan, TwoStreamPlan, default_survey
 from tidegate.privacy import Budget, Ledger, LedgerError, Line, epsilon_for_sample
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.sampling import draw
 from tidegate.privacy.shares import Shares
-from tidegate.progress import ONLY
+from tidegate.run import held as held_module
 from tidegate.run.executor import TrainedFit
+from tidegate.run.held import Held
+from tidegate.run.memory_run import MemoryRun
 from tidegate.schedule import (
     Basic,
     Continual,
@@ -65,6 +63,8 @@ from tidegate.schedule import (
     Span,
     TwoStream,
 )
+from tidegate.schedule.plan import Plan, TwoStreamPlan, default_survey
+from tidegate.schedule.progress import ONLY
 
 Container = Callable[[Any], Any]
 CONTAINERS: dict[str, Container] = {

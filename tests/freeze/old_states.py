@@ -8,9 +8,9 @@ from pathlib import Path
 from tests.freeze.gates import made_by
 from tests.freeze.made import Configuration, Made
 from tests.freeze.records import numbers
-from tests.gate.states.make import FIRST, MORE, STATE, grow, names
-from tests.gate.states.make import run as run_on
-from tests.gate.test_upgrade import LAYOUTS, restored
+from tests.state.states.make import FIRST, MORE, STATE, grow, names
+from tests.state.states.make import run as run_on
+from tests.state.test_upgrade import LAYOUTS, restored
 from tidegate import Gate
 
 SAMPLED = {(2, "sliding")}

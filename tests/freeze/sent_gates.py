@@ -8,7 +8,7 @@ from typing import Any
 from tests.freeze import records
 from tests.freeze.gates import PURE, Batch, Tables, gate, person, tables
 from tests.freeze.made import Configuration
-from tests.gate.postgres_server import server
+from tests.state.postgres_server import server
 
 SLIDING = {"kind": "sliding", "window": 150, "step": 50}
 FADING = {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.features.encoders import (
+from tests.data.encoders import (
     write_image_model,
     write_table,
     write_text_model,

@@ -18,7 +18,7 @@ from tests.freeze.catalogue import (
     key,
 )
 from tests.freeze.parts import MARKS, write
-from tests.gate.postgres_server import needs_postgres
+from tests.state.postgres_server import needs_postgres
 
 SAMPLED = 8
 """How many of them every sample has; the others are thorough."""

@@ -11,12 +11,11 @@ import pytest
 
 from tests.freeze.catalogue import CONFIGURATIONS, changed, complaint, computed, frozen_values
 from tests.freeze.inside import EXPORTS, StoredRelease
-from tidegate.gate import onnx_release
-from tidegate.plan import Plan
 from tidegate.privacy import Ledger, Paid
 from tidegate.privacy.bits import NotPrivateBits, Words
-from tidegate.release import Release, card
+from tidegate.release import Release, card, onnx_release
 from tidegate.release.model import Model
+from tidegate.schedule.plan import Plan
 
 NAME = "SlidingWindowClassifier"
 FILES = ["npz", "onnx", "safetensors"]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
 from tidegate.compare.labelled import Labelled, interleaved, prequential
+from tidegate.data.rows import Rows
 from tidegate.features import clip_rows
-from tidegate.features.rows import Rows
 from tidegate_lab.paper.datasets import Images
 from tidegate_lab.paper.drift import label_shift, mix, moved, rotated, rotating
 

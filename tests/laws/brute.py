@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import islice
 
-from tidegate.plan import Plan
 from tidegate.privacy.ledger import Line
 from tidegate.schedule import (
     Basic,
@@ -15,6 +14,7 @@ from tidegate.schedule import (
     Schedule,
     SlidingWindow,
 )
+from tidegate.schedule.plan import Plan
 
 
 def paid_by_all(plan: Plan, until: int) -> list[Fraction]:

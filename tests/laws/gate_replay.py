@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from tests.gate.gatelife import TIME
 from tests.laws.replay import (
     Data,
     Recorder,
@@ -27,13 +26,14 @@ from tests.laws.replay import (
     measured,
     neighbour,
 )
-from tidegate.gate.config import Config
-from tidegate.gate.durable_run import DurableRun
-from tidegate.gate.gate import Gate
-from tidegate.gate.verify import verify
+from tests.state.gatelife import TIME
+from tidegate.gate import Gate
 from tidegate.learn.trainer import Trainer
-from tidegate.progress import ONLY
+from tidegate.run.config import Config
 from tidegate.schedule import Span
+from tidegate.schedule.progress import ONLY
+from tidegate.state.durable_run import DurableRun
+from tidegate.state.verification import verify
 
 R = 2.0
 SURVEY, QUALITY = Fraction(1, 10), Fraction(1, 5)

@@ -26,18 +26,18 @@ from tests.laws.replay import (
 )
 from tests.laws.scenes import setup_of
 from tidegate.compute import Engine, Memory
+from tidegate.data.owners import owned_by, owners_of
+from tidegate.data.records import Records, join
 from tidegate.learn.learner import Fitted
-from tidegate.learn.owners import owned_by, owners_of
 from tidegate.learn.persons import AdmittedStep, once
 from tidegate.learn.preparation import Surveyed
-from tidegate.learn.records import Records, join
-from tidegate.memory_run import MemoryRun
 from tidegate.privacy import Line
 from tidegate.privacy.person import Person
-from tidegate.progress import ONLY
 from tidegate.release import Release
 from tidegate.run.executor import FitJob
+from tidegate.run.memory_run import MemoryRun
 from tidegate.schedule import Span, Stream
+from tidegate.schedule.progress import ONLY
 
 KEY = bytes(32)
 Ids = dict[Stream | None, list[Any]]

@@ -28,26 +28,26 @@ from numpy.typing import NDArray
 from tests.laws.brute import charged
 from tests.laws.mechanisms import bindings
 from tidegate.compute import Engine, Memory
+from tidegate.data.intake import clean
+from tidegate.data.records import Records, join
+from tidegate.data.target import RESOLUTION, Target
 from tidegate.learn import scores, target_scores, trainer
-from tidegate.learn.intake import clean
 from tidegate.learn.learner import Fitted, Learner, Pull
 from tidegate.learn.preparation import Surveyed
 from tidegate.learn.private_accuracy import margins_of
-from tidegate.learn.records import Records, join
-from tidegate.learn.target import RESOLUTION, Target
 from tidegate.learn.transform import prepared_by
-from tidegate.memory_run import MemoryRun
-from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Line, noise
 from tidegate.privacy.bits import Bits, NotPrivateBits
 from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.rounding import sqrt_down
 from tidegate.privacy.sampling import draw
-from tidegate.progress import ONLY
 from tidegate.release import Release
 from tidegate.run.executor import FitJob
+from tidegate.run.memory_run import MemoryRun
 from tidegate.run.settings import OneSource, Settings
 from tidegate.schedule import RecordFit, Span, Stream
+from tidegate.schedule.plan import Plan, TwoStreamPlan
+from tidegate.schedule.progress import ONLY
 
 Floats = NDArray[np.float64]
 Data = dict[Stream | None, tuple[Any, Any]]

@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.laws.replay import Data, Floats, Setup
 from tidegate import schedule as package
+from tidegate.data.target import Target
 from tidegate.learn import (
     GradientPerturbation,
     Huber,
@@ -19,8 +20,6 @@ from tidegate.learn import (
 )
 from tidegate.learn.learner import Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
-from tidegate.learn.target import Target
-from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, PureDP
 from tidegate.schedule import (
     Basic,
@@ -36,6 +35,7 @@ from tidegate.schedule import (
     TwoStream,
     registry,
 )
+from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 R = 2.0
 PURE, GAUSSIAN = PureDP(1.0), ApproxDP(1.0, 1e-3)

@@ -26,6 +26,7 @@ from scipy.stats import beta
 
 from tests.laws.replay import Call, Data, Setup, Slot, honest, neighbour, transcript
 from tests.laws.scenes import TARGET, every_schedule
+from tidegate.data.records import Records
 from tidegate.learn import (
     GradientPerturbation,
     Huber,
@@ -37,9 +38,7 @@ from tidegate.learn import (
 from tidegate.learn.exact import Exact
 from tidegate.learn.learner import Learner, Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
-from tidegate.learn.records import Records
 from tidegate.learn.slot_weights import weighted
-from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, PureDP, noise
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance_of
@@ -56,6 +55,7 @@ from tidegate.schedule import (
     SlidingWindow,
     TwoStream,
 )
+from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 FALSE_ALARM = 1e-6
 R = 1.5

@@ -43,14 +43,14 @@ from tests.laws.test_audit import (
     event,
     noiseless,
 )
+from tidegate.data.records import Records
 from tidegate.learn import score_cells, scores, survey
-from tidegate.learn.records import Records
-from tidegate.plan import Plan
 from tidegate.privacy import Budget
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance_of
-from tidegate.progress import ONLY
 from tidegate.schedule import Fading, Schedule, SlidingWindow, Span
+from tidegate.schedule.plan import Plan
+from tidegate.schedule.progress import ONLY
 
 LINE = measured("survey", ONLY, Span(0, 4), Fraction(1))
 

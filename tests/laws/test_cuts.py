@@ -25,30 +25,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.gate.file_sources import csv_source, json_source, parquet_source
-from tests.gate.made import records as made
-from tests.gate.made import same
-from tests.gate.natsserver import Server, needs_server
-from tests.gate.test_kafka import Cluster
+from tests.state.file_sources import csv_source, json_source, parquet_source
+from tests.state.made import records as made
+from tests.state.made import same
+from tests.state.natsserver import Server, needs_server
+from tests.state.test_kafka import Cluster
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.compute.cluster import Dask
-from tidegate.compute.cuts import part_sizes, shared_out
-from tidegate.features.rows import Rows
-from tidegate.gate.config import Config
-from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.gate import Gate
-from tidegate.gate.store import Batch
+from tidegate.data.parts import Parts, total
+from tidegate.data.records import Piece, Records
+from tidegate.data.rows import Rows
+from tidegate.gate import Gate
 from tidegate.learn import Logistic
 from tidegate.learn.exact import Exact, exact_weights, lattice_bits
 from tidegate.learn.gradient import clipped_sum
-from tidegate.learn.parts import Parts, total
-from tidegate.learn.records import Piece, Records
+from tidegate.run.cluster import Dask
+from tidegate.run.config import Config
+from tidegate.run.cuts import part_sizes, shared_out
 from tidegate.schedule import Span
 from tidegate.serve.bodies import JSON, Reader
 from tidegate.sources import Batches, RawBatch, Source, SourceColumns
 from tidegate.sources.json_lines import StandardInput
 from tidegate.sources.kafka_topic import KafkaTopic
 from tidegate.sources.nats_stream import NatsStream
+from tidegate.state.folder_store import FolderStore
+from tidegate.state.store import Batch
 
 pytestmark = pytest.mark.xdist_group("cuts")  # a cluster is started once
 
@@ -261,7 +261,7 @@ class Everywhere:
 
 @pytest.fixture(scope="module")
 def engines() -> Iterator[dict[str, Engine]]:
-    with Dask(workers=2, small=64) as dask, patch("tidegate.compute.engine.BLOCK", 64 * D):
+    with Dask(workers=2, small=64) as dask, patch("tidegate.run.engine.BLOCK", 64 * D):
         yield {"memory": Memory(), "disk": Disk(small=64), "dask": dask}
 
 
@@ -404,7 +404,7 @@ def test_the_pieces_of_records_move_no_sum(n: int, runs: list[int], workers: int
     work = partial(clipped_sum, w=w, loss=Logistic(), clip=CLIP, bits=b)
     pieces = [whole.take(slice(*ends)) for ends in pairwise(edges(runs, n))]
     spread = shared_out(pieces, part_sizes(n, workers, 2**20))
-    with patch("tidegate.compute.engine.BLOCK", 64 * whole.d):
+    with patch("tidegate.run.engine.BLOCK", 64 * whole.d):
         disk = Disk(small=64).parts(pieces, whole.form)
     assert sum(disk.sizes) == n
     wanted = total(whole.map(make), work)
@@ -446,7 +446,9 @@ def test_segments_and_parts_cut_by_bytes_move_no_sum(
     engines: dict[str, Engine], tmp_path: Path
 ) -> None:
     """A segment that ends with its batch is found, and moves the parts of a disk but no sum."""
-    follows = patch("tidegate.gate.record_log.segment_slots", lambda rows, _: max(1, rows.shape[0]))
+    follows = patch(
+        "tidegate.state.record_log.segment_slots", lambda rows, _: max(1, rows.shape[0])
+    )
     with follows:
         one, other = both(from_python, engines, tmp_path, used="disk", length=2**15)
     assert broken(one, other) == {"batches", "segments", "cuts"}

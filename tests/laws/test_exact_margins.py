@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from tests.laws.residuals import LOSSES, WHOLE, Sums, digest, part_of, weights_of
-from tidegate.features.columns.time import CYCLES, SHRINK, circle
+from tidegate.data.columns.time import CYCLES, SHRINK, circle
 from tidegate.learn import exact, gradient
 from tidegate.learn.exact import (
     Exact,

@@ -10,7 +10,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from tests.gate.gatelife import TIME
 from tests.laws.gate_replay import (
     QUALITY,
     SCHEDULES,
@@ -22,12 +21,13 @@ from tests.laws.gate_replay import (
 )
 from tests.laws.replay import Call, Floats, Slot, honest
 from tests.laws.test_replay import NEIGHBOURS
-from tidegate.gate.durable_run import DurableRun
-from tidegate.gate.gate import Gate
-from tidegate.gate.store import Step
+from tests.state.gatelife import TIME
+from tidegate.gate import Gate
 from tidegate.learn import private_accuracy, score_cells, target_scores
 from tidegate.privacy.rounding import up
 from tidegate.schedule import Span
+from tidegate.state.durable_run import DurableRun
+from tidegate.state.store import Step
 
 E1 = np.array([1.0, 0.0], object)
 KINDS = ["other side and label", "far beyond the norm", "not a number", "unknown label", "zero"]

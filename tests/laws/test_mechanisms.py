@@ -22,8 +22,8 @@ DRAW = {"tidegate.privacy.noise", "tidegate.privacy.sampling"}
 GENERATORS = {
     "tidegate.privacy.bits": "the source of all random bits",
     "tidegate.estimators.spending": "the key of hashes that never leave the process",
-    "tidegate.features.projection": "a feature map's fixed numbers, from its public seed",
-    "tidegate.features.fourier": "a feature map's fixed numbers, from its public seed",
+    "tidegate.data.maps.projection": "a feature map's fixed numbers, from its public seed",
+    "tidegate.data.maps.fourier": "a feature map's fixed numbers, from its public seed",
 }
 """What uses a generator of random numbers, and why it is no mechanism."""
 

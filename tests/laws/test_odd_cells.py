@@ -29,11 +29,11 @@ from tests.laws.odd_cells import (
 )
 from tidegate import ApproxDP, FadingClassifier, FadingRegressor
 from tidegate.client_body import body_of
+from tidegate.data.records import Records
 from tidegate.features import Category, Columns, Flag, Number, Text, Time
 from tidegate.gate import Gate
-from tidegate.gate.config import Config
-from tidegate.gate.export import export, load
-from tidegate.learn.records import Records
+from tidegate.release.export_formats import export, load
+from tidegate.run.config import Config
 from tidegate.serve.bodies import Reader
 from tidegate.sources import raw_batch
 from tidegate.sources.csv_file import Csv

@@ -28,10 +28,10 @@ from tests.laws.test_audit import (
 from tidegate.learn import persons
 from tidegate.learn.mean import HistogramPerturbation
 from tidegate.learn.persons import Owned
-from tidegate.plan import Plan
 from tidegate.privacy import Budget
 from tidegate.privacy.person import Person
 from tidegate.schedule import Fading, Independent, Schedule, Span
+from tidegate.schedule.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,6 @@ from tests.strategies import (
     steps,
 )
 from tidegate.kinds import values_of
-from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Budget, LedgerError, PureDP
 from tidegate.schedule import (
     Basic,
@@ -46,6 +45,7 @@ from tidegate.schedule import (
     fits,
 )
 from tidegate.schedule.fit import superseded
+from tidegate.schedule.plan import Plan
 from tidegate.schedule.protocol import needed
 
 untils = st.integers(1, 260)

@@ -24,6 +24,9 @@ from tests.laws.scenes import (
     setup_of,
 )
 from tidegate.checks import InvalidValueError
+from tidegate.data.intake import clean
+from tidegate.data.parts import total
+from tidegate.data.records import Records
 from tidegate.estimators import (
     ContinualClassifier,
     PrivateClassifier,
@@ -33,15 +36,11 @@ from tidegate.estimators import (
     TwoStreamClassifier,
 )
 from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradient, output, trainer
-from tidegate.learn.intake import clean
 from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import Objective
-from tidegate.learn.parts import total
-from tidegate.learn.records import Records
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import Solution, certified_minimum
-from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Ledger, LedgerError, Line, PureDP
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
 from tidegate.privacy.noise import gaussian, l2_laplace, laplace
@@ -58,6 +57,7 @@ from tidegate.schedule import (
     Span,
     registry,
 )
+from tidegate.schedule.plan import Plan
 
 Patch = AbstractContextManager[Any]
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tests.laws.brute import person_cost
-from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Budget, PureDP, rises
 from tidegate.privacy import admission as admissions
 from tidegate.privacy.admission import Admission
@@ -19,6 +18,7 @@ from tidegate.privacy.compact import NOBODY, Compact
 from tidegate.privacy.person import Person
 from tidegate.privacy.rises import NEVER, Bases, Chain, Window, rises_of
 from tidegate.schedule import Fading, Growing, Schedule, SlidingWindow
+from tidegate.schedule.plan import Plan
 
 Patch = AbstractContextManager[Any]
 

@@ -23,23 +23,17 @@ from tests.laws.person_replay import (
 from tests.laws.replay import Data, always
 from tests.laws.scenes import R, blank
 from tests.laws.test_replay import E1
-from tidegate.learn import (
-    GradientPerturbation,
-    Logistic,
-    OutputPerturbation,
-    admitted_steps,
-    gradient,
-    persons,
-)
-from tidegate.learn.admitted_steps import owners_in
+from tidegate.data.records import Records, join
+from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, gradient, persons
 from tidegate.learn.exact import Exact, lattice_bits, truncate
 from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.persons import Owned, with_persons
-from tidegate.learn.records import Records, join
-from tidegate.plan import Plan
 from tidegate.privacy.budget import Allowance
+from tidegate.run import admitted_steps
+from tidegate.run.admitted_steps import owners_in
 from tidegate.schedule import Fading, SlotWeight, Span
+from tidegate.schedule.plan import Plan
 
 Plant = Callable[[], Any]
 

@@ -19,13 +19,13 @@ import pytest
 from tests.laws.replay import Call, Floats, Scene, Setup, Slot, always, laws_broken
 from tests.laws.scenes import R, blank, setup_of
 from tests.learn.test_survey import opposite
+from tidegate.data.intake import clean
+from tidegate.data.parts import Parts, total
+from tidegate.data.records import Records
 from tidegate.learn import preparation, refit, survey
-from tidegate.learn.intake import clean
 from tidegate.learn.learner import Task
-from tidegate.learn.parts import Parts, total
-from tidegate.learn.records import Records
-from tidegate.memory_run import MemoryRun
 from tidegate.privacy import Ledger, LedgerError
+from tidegate.run.memory_run import MemoryRun
 from tidegate.schedule import Span
 
 SHARE = Fraction(1, 5)

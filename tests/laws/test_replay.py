@@ -42,15 +42,15 @@ from tests.laws.scenes import (
     setup_of,
 )
 from tidegate.checks import InvalidValueError
+from tidegate.data.intake import clean
 from tidegate.estimators import PrivateMean, SlidingWindowClassifier
 from tidegate.learn import GradientPerturbation, OutputPerturbation
-from tidegate.learn.intake import clean
 from tidegate.learn.learner import LEARNERS, Pull, Task
 from tidegate.learn.loss import every_loss
 from tidegate.learn.mean import MeanPerturbation
-from tidegate.plan import Plan
 from tidegate.privacy import PureDP, Tapered
 from tidegate.schedule import Independent, Schedule, TwoStream
+from tidegate.schedule.plan import Plan
 
 
 def streams(schedule: str, length: int, d: int = 2) -> Data:

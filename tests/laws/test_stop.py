@@ -8,12 +8,12 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from tests.gate.gatelife import config, opened
+from tests.state.gatelife import config, opened
 from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.checks import StoppedError
+from tidegate.data.records import Records
 from tidegate.learn import survey as surveys
 from tidegate.learn.preparation import SURE_DEVIATIONS, most_unusable, stops
-from tidegate.learn.records import Records
 from tidegate.learn.survey import Survey
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance

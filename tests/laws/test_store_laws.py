@@ -22,18 +22,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.gate.made import chain, made, records, same
-from tests.gate.object_store import objects
-from tests.gate.postgres_server import needs_postgres, on_server
+from tests.state.made import chain, made, records, same
+from tests.state.object_store import objects
+from tests.state.postgres_server import needs_postgres, on_server
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.gate.erasure import OneRecord, erased
-from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.locations import Locations
-from tidegate.gate.state_database import StateDatabase
-from tidegate.gate.store import Batch, Evaluation, FitToStore, Quarantined, Step, Store
 from tidegate.privacy import LedgerError
 from tidegate.release import FIRST
+from tidegate.run.config.locations import Locations
 from tidegate.schedule import Span
+from tidegate.state.erasure import OneRecord, erased
+from tidegate.state.folder_store import FolderStore
+from tidegate.state.state_database import StateDatabase
+from tidegate.state.store import Batch, Evaluation, FitToStore, Quarantined, Step, Store
 
 Opener = Callable[[], Store]
 States = Callable[[], AbstractContextManager[Opener]]

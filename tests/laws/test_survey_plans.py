@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.laws.brute import horizon, paid_by_all, tail
 from tests.strategies import budgets, cumulative, schedules, sliding, steps, surveyed_plans
 from tidegate.checks import InvalidValueError
-from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget, LedgerError, PureDP
 from tidegate.schedule import Growing, Independent, Schedule, SlidingWindow, Span, Stream, TwoStream
+from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 untils = st.integers(1, 200)
 shares = st.fractions(Fraction(1, 40), Fraction(2, 5), max_denominator=40)

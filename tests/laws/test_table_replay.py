@@ -10,10 +10,10 @@ import pytest
 
 from tests.laws.gate_replay import QUALITY, SCHEDULES, SURVEY, GateScene, gate_laws_broken
 from tests.laws.replay import Data, Slot, honest
+from tidegate.data.columns.column import Cells, Floats
+from tidegate.data.packed import Packing
 from tidegate.features import Category, Number
-from tidegate.features.columns.column import Cells, Floats
-from tidegate.gate.config import Config
-from tidegate.learn.packed import Packing
+from tidegate.run.config import Config
 
 COLUMNS: list[dict[str, Any]] = [
     {"name": "age", "kind": "number", "low": 0, "high": 100},

@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tidegate.data.records import Records
+from tidegate.data.target import BITS, Target
 from tidegate.features import clip_rows
 from tidegate.learn import Huber, HuberError, Logistic, Loss, Softmax, SquaredError
 from tidegate.learn.loss import TargetLoss
 from tidegate.learn.objective import Objective, Weights
-from tidegate.learn.records import Records
-from tidegate.learn.target import BITS, Target
 
 LOSSES: list[Loss] = [
     Logistic(),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, ncx2
 
+from tidegate.data.records import Records
 from tidegate.learn.drift import (
     RATE,
     RATE_PARTS,
@@ -28,7 +29,6 @@ from tidegate.learn.drift import (
     threshold,
 )
 from tidegate.learn.moments import Moments
-from tidegate.learn.records import Records
 from tidegate.learn.score_cells import Cells
 from tidegate.learn.scores import Scores
 from tidegate.learn.survey import Survey, scales, survey

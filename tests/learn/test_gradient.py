@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tests.data_sets import data_set
 from tidegate.checks import InvalidValueError
+from tidegate.data.records import Records, join
 from tidegate.learn import Logistic, Loss, Softmax, exact, gradient
 from tidegate.learn import slot_weights as learn_slot_weights
 from tidegate.learn.descent import MAX_STEPS, MIN_FRESH_STEPS, Descent, steps_for, travel
@@ -27,7 +28,6 @@ from tidegate.learn.gradient import (
     deviation,
 )
 from tidegate.learn.learner import Task, Terms
-from tidegate.learn.records import Records, join
 from tidegate.learn.slot_weights import weighted
 from tidegate.privacy.budget import Allowance
 from tidegate.schedule import SlotWeight, Span

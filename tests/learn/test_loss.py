@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.learn.problems import EVERY_LOSS, every_loss, losses, seeds, truths
 from tidegate.checks import InvalidValueError
+from tidegate.data.target import BITS, RESOLUTION
 from tidegate.learn import Huber, HuberError, Logistic, Loss, Softmax, Squared, SquaredError
 from tidegate.learn.loss import TARGET_LOSSES, TargetLoss
-from tidegate.learn.target import BITS, RESOLUTION
 
 
 def margins(loss: Loss, seed: int, m: int = 20) -> tuple[Any, Any]:

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tidegate.features.rows import Rows
+from tidegate.data.records import Records
+from tidegate.data.rows import Rows
 from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.learner import Pull, Terms, Weights
 from tidegate.learn.mean import SQRT2, HistogramPerturbation, MeanPerturbation
-from tidegate.learn.records import Records
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tests.learn.problems import losses, objective, records, seeds, usable, value
+from tidegate.data.records import Records
 from tidegate.learn import Loss, Softmax
 from tidegate.learn import objective as module
 from tidegate.learn.objective import Objective, rounding_bound
-from tidegate.learn.records import Records
 
 sizes = st.tuples(st.integers(1, 30), st.integers(1, 6))
 

@@ -8,11 +8,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
+from tidegate.data.records import Records
 from tidegate.learn import Huber, Logistic, Loss, OutputPerturbation, Softmax, minimize
 from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.objective import rounding_bound
 from tidegate.learn.output import MAX_PASSES
-from tidegate.learn.records import Records
 from tidegate.learn.solver import accelerated_passes, condition_of
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance

@@ -11,16 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
-from tidegate.learn.owners import (
-    BAD_TEXT,
-    EMPTY,
-    MISSING,
-    TOO_LONG,
-    WRONG_TYPE,
-    owned_by,
-    owners_of,
-)
-from tidegate.learn.records import Records
+from tidegate.data.owners import BAD_TEXT, EMPTY, MISSING, TOO_LONG, WRONG_TYPE, owned_by, owners_of
+from tidegate.data.records import Records
 
 KEY = bytes(range(32))
 

@@ -14,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.learn.problems import losses, records, seeds
+from tidegate.data.parts import MERGES, Cut, Part, Parts, Result, merged, total
+from tidegate.data.records import Records
 from tidegate.learn import (
     GradientPerturbation,
     Logistic,
@@ -34,8 +36,6 @@ from tidegate.learn.objective import (
     _thinned,
     rounding_bound,
 )
-from tidegate.learn.parts import MERGES, Cut, Part, Parts, Result, merged, total
-from tidegate.learn.records import Records
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import certified_minimum
 from tidegate.privacy.bits import NotPrivateBits

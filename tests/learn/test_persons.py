@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
+from tidegate.data.records import Records
 from tidegate.learn.persons import (
     BITS,
     AdmittedStep,
@@ -24,7 +25,6 @@ from tidegate.learn.persons import (
     with_persons,
     with_weights,
 )
-from tidegate.learn.records import Records
 from tidegate.schedule import SlotWeight, Span
 
 Runs = list[tuple[int, float]]

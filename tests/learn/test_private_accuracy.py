@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.data.records import Records
 from tidegate.learn.private_accuracy import correct, deviation, private_accuracy
-from tidegate.learn.records import Records
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
 

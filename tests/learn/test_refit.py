@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tidegate.data.records import Records
 from tidegate.features import clip_rows
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, Softmax, refit
 from tidegate.learn.exact import Exact, exact_bits
 from tidegate.learn.fold import Fold
 from tidegate.learn.gradient import descend, deviation
 from tidegate.learn.learner import Task, Terms
-from tidegate.learn.records import Records
 from tidegate.learn.refit import Box, after, classes_of, fold_for, left_for_descent, summed
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import NotPrivateBits

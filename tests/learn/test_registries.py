@@ -12,22 +12,22 @@ import pytest
 from tests.cli.run import tidegate
 from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.checks import InvalidValueError, positive
+from tidegate.data.maps.feature_map import MAPS, Graph
+from tidegate.data.parts import Parts
+from tidegate.data.records import Records
+from tidegate.data.rows import Rows
 from tidegate.features import RecordMap
-from tidegate.features.feature_map import MAPS, Graph
-from tidegate.features.rows import Rows
-from tidegate.gate.config import Config, ConfigError, example
-from tidegate.gate.export import export, load
-from tidegate.gate.gate import Gate
-from tidegate.gate.verify import verify
+from tidegate.gate import Gate
 from tidegate.kinds import parameter
 from tidegate.learn import Logistic, minimize
 from tidegate.learn.learner import LEARNERS, Task, Terms, Unit, Weights
 from tidegate.learn.loss import LOSSES, Floats, Indices
-from tidegate.learn.parts import Parts
-from tidegate.learn.records import Records
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.noise import gaussian
 from tidegate.release import to_markdown
+from tidegate.release.export_formats import export, load
+from tidegate.run.config import Config, ConfigError, example
+from tidegate.state.verification import verify
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError
 from tidegate.compute import Disk
+from tidegate.data.records import Records, join
 from tidegate.features import clip_rows
-from tidegate.learn.records import Records, join
 from tidegate.learn.survey import (
     Kinds,
     Survey,

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
+from tidegate.data.intake import clean
+from tidegate.data.predicted import predicted_of
+from tidegate.data.records import Records
+from tidegate.data.target import BITS, RESOLUTION, Target, by_part, middle_of, part_of
 from tidegate.learn import Huber, HuberError, SquaredError, minimize
-from tidegate.learn.intake import clean
-from tidegate.learn.predicted import predicted_of
-from tidegate.learn.records import Records
-from tidegate.learn.target import BITS, RESOLUTION, Target, by_part, middle_of, part_of
 
 ends = st.floats(-1e300, 1e300)
 values: st.SearchStrategy[Any] = st.one_of(

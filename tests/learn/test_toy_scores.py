@@ -17,12 +17,12 @@ from tidegate.compare.labelled import Labelled
 from tidegate.compare.method import Linear
 from tidegate.compare.yardstick import ByClass, ByError
 from tidegate.gate import Config, Gate
-from tidegate.gate.status import public_status
 from tidegate.learn import Target
 from tidegate.learn.measures.measure import REGISTRY, Score, register
 from tidegate.release.markdown import to_markdown
 from tidegate.serve.measure_metrics import measured
 from tidegate.serve.page.page import add_page
+from tidegate.state.status import public_status
 
 STEP = 2000
 PREDICTED: dict[str, Any] = {"classes": {"classes": [0, 1]}, "target": {"target": [-1.0, 1.0]}}

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError
-from tidegate.features import clip_rows
-from tidegate.features.mix import (
+from tidegate.data.maps.mix import (
     ENTRY_BITS,
     LARGEST_ENTRY,
     LARGEST_MIX,
@@ -24,15 +23,16 @@ from tidegate.features.mix import (
     mixed,
     on_mix_lattice,
 )
-from tidegate.gate.damage import UNREADABLE
+from tidegate.data.records import Records
+from tidegate.features import clip_rows
 from tidegate.learn import Softmax
 from tidegate.learn.learner import Task
 from tidegate.learn.moments import Moments, mixing, shrunk
-from tidegate.learn.records import Records
 from tidegate.learn.survey import Survey, survey
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.state.damage import UNREADABLE
 
 Floats = NDArray[np.float64]
 seeds = st.integers(0, 2**32)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.laws.brute import person_cost
 from tests.strategies import STRATEGIES, fadings, growing, refits, sliding, surveyed_plans
 from tidegate.checks import InvalidValueError
-from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, LedgerError, PureDP
 from tidegate.privacy.admission import Admission, Histories
 from tidegate.privacy.compact import NO, NOBODY, UNKNOWN, UNSURE, YES
@@ -33,6 +32,7 @@ from tidegate.schedule import (
     SlidingWindow,
     TwoStream,
 )
+from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 EXACT = (Fading, Growing, Independent, SlidingWindow)
 

@@ -4,9 +4,9 @@ from itertools import pairwise
 import pytest
 
 from tidegate.checks import InvalidValueError
-from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, PureDP, Shares, Tapered
 from tidegate.schedule import Continual, Growing, MultiResolution, SlidingWindow, fits
+from tidegate.schedule.plan import Plan
 
 
 def test_the_papers_split_keeps_the_noise_of_updates_the_same() -> None:

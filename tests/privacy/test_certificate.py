@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import allocations, budgets
-from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import ApproxDP, Budget, Ledger, Paper, PureDP, Tapered, certify
 from tidegate.schedule import (
     Basic,
@@ -22,6 +21,7 @@ from tidegate.schedule import (
     TwoStream,
 )
 from tidegate.schedule.levels import Levels
+from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 SLIDING = {
     2: ("1/3", "1/2"),

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
-from tidegate.plan import Plan
 from tidegate.privacy import Allocation, Ledger, LedgerError, Line, Paper, PureDP, Tapered
 from tidegate.schedule import (
     Continual,
@@ -21,6 +20,7 @@ from tidegate.schedule import (
     SlotWeight,
     Span,
 )
+from tidegate.schedule.plan import Plan
 
 charges = st.tuples(
     st.integers(0, 30),

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from tests.privacy.test_admission import admission_of, person_plans, protecting, ranges_of, windows
 from tests.strategies import growing
-from tidegate.plan import Plan
 from tidegate.privacy import PureDP
 from tidegate.privacy.admission import Admission
 from tidegate.privacy.rises import Chain, Count
 from tidegate.privacy.visits import visits
 from tidegate.schedule import SlidingWindow
+from tidegate.schedule.plan import Plan
 
 
 def stay(admission: Admission, start: int, every: int) -> int:

@@ -11,22 +11,22 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from tests.gate.gatelife import config, opened, stream
+from tests.state.gatelife import config, opened, stream
 from tidegate.checks import InvalidValueError
-from tidegate.gate import durable_run
-from tidegate.gate.config import Config
-from tidegate.gate.verify import verify
-from tidegate.learn import admitted_steps, preparation
-from tidegate.learn.packed import NotPacked
+from tidegate.data.packed import NotPacked
+from tidegate.data.records import Records
+from tidegate.learn import preparation
 from tidegate.learn.persons import EveryRecord
-from tidegate.learn.records import Records
-from tidegate.memory_run import MemoryRun
-from tidegate.plan import Plan
 from tidegate.privacy.person import EachRecord
-from tidegate.progress import ByCounts, WithRecords
 from tidegate.release.card import Content
-from tidegate.run import executor
+from tidegate.run import admitted_steps, executor
+from tidegate.run.config import Config
+from tidegate.run.memory_run import MemoryRun
 from tidegate.run.settings import BitsByPlace, Nowhere, Settings
+from tidegate.schedule.plan import Plan
+from tidegate.schedule.progress import ByCounts, WithRecords
+from tidegate.state import durable_run
+from tidegate.state.verification import verify
 
 Patch = AbstractContextManager[Any]
 

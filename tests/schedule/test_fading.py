@@ -10,9 +10,9 @@ import pytest
 from tidegate import FadingClassifier, PureDP, SlidingWindowClassifier
 from tidegate.checks import InvalidValueError
 from tidegate.kinds import values_of
-from tidegate.plan import Plan
 from tidegate.privacy import Tapered
 from tidegate.schedule import Cumulative, Fading, Independent, SlidingWindow, TwoStream, fits
+from tidegate.schedule.plan import Plan
 from tidegate.schedule.registry import build
 
 

@@ -16,14 +16,14 @@ from tests.cli.run import tidegate
 from tests.laws import test_plan_laws as laws
 from tests.strategies import STRATEGIES, plans, schedules
 from tidegate.checks import InvalidValueError, whole
-from tidegate.gate.config import Config
-from tidegate.gate.gate import Gate
-from tidegate.gate.verify import verify
-from tidegate.plan import Plan
+from tidegate.gate import Gate
 from tidegate.privacy import PureDP
+from tidegate.run.config import Config
 from tidegate.schedule import Fit, Span, Steps, registry
 from tidegate.schedule.levels import Certificate, Levels
+from tidegate.schedule.plan import Plan
 from tidegate.schedule.registry import parameter
+from tidegate.state.verification import verify
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class Pairs:
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in ("plan", "init"):  # first: their help lists the schedules of that moment
-        import_module(f"tidegate.cli.{command}")
+        import_module(f"tidegate.cli.{command}_command")
     monkeypatch.setitem(registry.SCHEDULES, Pairs.kind, Pairs)
 
 

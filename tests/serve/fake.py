@@ -16,8 +16,6 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from tidegate.gate.status import protects
-from tidegate.plan import Plan
 from tidegate.privacy import ApproxDP, Ledger
 from tidegate.privacy.meaning import meaning
 from tidegate.privacy.person import Person
@@ -25,8 +23,10 @@ from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.schedule import RecordFit, Schedule, SlidingWindow, Span
+from tidegate.schedule.plan import Plan
 from tidegate.serve.middleware import NOTHING_YET
 from tidegate.serve.page.page import add_page
+from tidegate.state.status import protects
 
 TOKEN = "let-me-look"
 BEGAN = datetime(2026, 1, 5, 8, tzinfo=UTC)

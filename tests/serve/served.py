@@ -15,13 +15,13 @@ import numpy as np
 
 from tidegate.client import Client
 from tidegate.gate import Config, Gate
-from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.store import Batch
+from tidegate.serve.access_tokens import Tokens
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.parser import Parser
 from tidegate.serve.server import listen, running_gate, server
-from tidegate.serve.tokens import Tokens
+from tidegate.state.folder_store import FolderStore
+from tidegate.state.store import Batch
 
 SCOPES = ("ingest", "read", "admin", "erase")
 

@@ -19,8 +19,8 @@ from tests.cli.run import json_lines
 from tests.serve.fake import SCORES
 from tests.serve.served import Served, become, config, served, stream
 from tidegate.gate import Gate
-from tidegate.gate.export import load
 from tidegate.privacy.meaning import meaning
+from tidegate.release.export_formats import load
 from tidegate.schedule import Span
 from tidegate.serve.middleware import NOTHING_YET
 

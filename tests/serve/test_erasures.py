@@ -16,10 +16,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 from tests.serve.served import Served, config, served, stream
 from tests.serve.test_training_process import until
 from tidegate.client import ServiceError
-from tidegate.gate.attempts import RESTARTS
-from tidegate.gate.erasure import has_content
-from tidegate.gate.gate import Gate
-from tidegate.gate.verify import verify
+from tidegate.gate import Gate
 from tidegate.learn.learner import Fitted
 from tidegate.run.executor import FitJob
 from tidegate.schedule import Span
@@ -28,6 +25,9 @@ from tidegate.serve.gate_runner import Current, GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.training_process import TrainingProcessGate
 from tidegate.sources import raw_batch
+from tidegate.state.attempts import RESTARTS
+from tidegate.state.erasure import has_content
+from tidegate.state.verification import verify
 
 PERSONS = {"id": "who", "contributions": 3}
 QUICK = Limits(rate=10_000, burst=10_000, erasing=0.02)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.served import Served, become, served
+from tidegate.serve.access_tokens import Tokens
 from tidegate.serve.limits import Limits
-from tidegate.serve.routes import releases
-from tidegate.serve.tokens import Tokens
+from tidegate.serve.routes import release_routes
 
 VISIBLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=30)
 IDS = VISIBLE | st.integers(-9, 10**18).map(str) | st.just("9" * 5000) | st.just("0, 1")
@@ -56,7 +56,7 @@ def test_odd_requests_are_answered_or_refused(service: Served, last: str, accept
 def test_what_came_after_the_last_event_is_told_first(
     service: Served, last: str, told: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(releases, "CHUNK", 1)  # all are told, though not read at once
+    monkeypatch.setattr(release_routes, "CHUNK", 1)  # all are told, though not read at once
     with ask(service, Last_Event_ID=last) as connection:
         said = read(connection, b"event: progress").decode()
     found = [line.removeprefix("id: ") for line in said.splitlines() if line.startswith("id: ")]

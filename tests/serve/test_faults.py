@@ -20,15 +20,16 @@ from tests.serve.served import Served, become, config, served, slow_disk, stream
 from tidegate import client as client_module
 from tidegate.checks import StoreError
 from tidegate.client import Client
-from tidegate.gate import Gate, publish_folder
-from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.verify import verify
+from tidegate.gate import Gate
 from tidegate.learn.trainer import Trainer
 from tidegate.schedule import Span
 from tidegate.serve import connections, gate_runner
+from tidegate.serve.access_tokens import Tokens
 from tidegate.serve.limits import Limits
-from tidegate.serve.tokens import Tokens
 from tidegate.serve.training_process import TrainingProcessGate
+from tidegate.state import publish_folder
+from tidegate.state.folder_store import FolderStore
+from tidegate.state.verification import verify
 
 
 def request(running: Served, length: int) -> bytes:

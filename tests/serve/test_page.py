@@ -21,13 +21,13 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opened, shown, values
 from tests.serve.fake import TOKEN, Fake, fake_app
 from tests.serve.served import become
-from tidegate.gate.status import verdict_row
 from tidegate.glossary import TERMS
 from tidegate.privacy.meaning import meaning, paid_so_far, whom
 from tidegate.privacy.person import Person
 from tidegate.privacy.rounding import down
 from tidegate.release.verdict import in_words
 from tidegate.schedule import Fading, SlidingWindow
+from tidegate.state.status import verdict_row
 
 pytestmark = [needed, pytest.mark.xdist_group("page")]
 

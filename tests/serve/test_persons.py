@@ -20,15 +20,15 @@ from tests.serve.test_api import ARROW, arrow
 from tests.serve.test_privacy import answers, words
 from tidegate.checks import InvalidValueError
 from tidegate.client import Client, ServiceError
-from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.gate import Gate
-from tidegate.learn.owners import owners_of
-from tidegate.learn.step_admission import status_rows
+from tidegate.data.owners import owners_of
+from tidegate.gate import Gate
 from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.person import Person
+from tidegate.run.step_admission import status_rows
 from tidegate.serve.bodies import JSON, Reader
 from tidegate.serve.parser import Question, _reading
 from tidegate.sources import RawBatch
+from tidegate.state.folder_store import FolderStore
 
 SECRET = "Ada-Lovelace-1815"
 HUGE = SECRET * (2**20 // len(SECRET))

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.served import Served, config, served
-from tidegate.gate.verify import verify
 from tidegate.serve.bodies import ARROW
+from tidegate.state.verification import verify
 
 RECORDS = {"target": [0, 120], "norm": 1.5, "columns": ["a", "b"], "label": "minutes"}
 

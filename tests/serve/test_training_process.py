@@ -13,11 +13,11 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.served import config, stream
 from tidegate.gate import Gate
-from tidegate.gate.verify import verify
 from tidegate.serve import gate_runner
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.training_process import TrainingProcessGate
 from tidegate.sources import raw_batch
+from tidegate.state.verification import verify
 
 
 @pytest.mark.thorough

@@ -28,12 +28,12 @@ from tidegate.checks import InvalidValueError
 from tidegate.client import ServiceError
 from tidegate.gate import Config, Gate
 from tidegate.serve import arrow as arrow_bodies
+from tidegate.serve.access_tokens import Tokens
 from tidegate.serve.bodies import JSON, Reader
 from tidegate.serve.limits import Limits
 from tidegate.serve.process import Process
 from tidegate.serve.server import listen, run, running_gate, server
 from tidegate.serve.service import MAX_INLINE_BODY_BYTES
-from tidegate.serve.tokens import Tokens
 
 MiB = 2**20
 LIMIT = Limits.body

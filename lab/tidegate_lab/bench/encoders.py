@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate import ApproxDP, FadingClassifier
-from tidegate.features.encoder import Encoder, text_encoder
+from tidegate.data.encoder import Encoder, text_encoder
 from tidegate_lab.bench.fading import core_seconds
 from tidegate_lab.bench.minilm import write_minilm
 from tidegate_lab.bench.table import number, say, show, yes

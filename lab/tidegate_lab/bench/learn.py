@@ -7,10 +7,10 @@ from unittest.mock import patch
 import numpy as np
 
 from tidegate import PrivateClassifier, PureDP
+from tidegate.data.records import Records
 from tidegate.learn import OutputPerturbation, Softmax, minimize
 from tidegate.learn.learner import Task
 from tidegate.learn.objective import Objective
-from tidegate.learn.records import Records
 from tidegate_lab.bench import peers
 from tidegate_lab.bench.data import D, K, Part, images
 from tidegate_lab.bench.table import Run, faster, medians, say, show, within

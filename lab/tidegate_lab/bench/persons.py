@@ -22,12 +22,12 @@ import numpy as np
 import psycopg
 
 from tidegate import Config, Gate
-from tidegate.gate import person_ids
-from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.person_log import PersonLog
 from tidegate.learn import persons as learn_persons
 from tidegate.learn.trainer import Trainer
 from tidegate.sources import raw_batch
+from tidegate.state import person_ids
+from tidegate.state.folder_store import FolderStore
+from tidegate.state.person_log import PersonLog
 from tidegate_lab.bench.table import say, show, yes
 
 WIDTH, MEMORY, CONTRIBUTIONS = 8, 8, 4
@@ -203,7 +203,7 @@ def main(arguments: list[str] | None = None) -> None:
 def postgres() -> str:
     """The URL of a new server's database; empty without PostgreSQL, and outside of a clone."""
     try:
-        from tests.gate.postgres_server import BINARIES, server  # noqa: PLC0415
+        from tests.state.postgres_server import BINARIES, server  # noqa: PLC0415
     except ModuleNotFoundError:
         return ""
     return server().url if BINARIES.exists() else ""

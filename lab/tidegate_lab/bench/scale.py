@@ -22,15 +22,15 @@ from rich.progress import track
 from threadpoolctl import threadpool_limits
 
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.compute.engine import OnDisk
+from tidegate.data.parts import Parts, total
+from tidegate.data.records import Records
 from tidegate.features import clip_rows
-from tidegate.gate.segment_folder import LocalFolder
-from tidegate.gate.segments import Stored, write
 from tidegate.learn import Logistic, Solution
 from tidegate.learn.objective import Objective
-from tidegate.learn.parts import Parts, total
-from tidegate.learn.records import Records
 from tidegate.learn.solver import certified_minimum
+from tidegate.run.engine import OnDisk
+from tidegate.state.segment_folder import LocalFolder
+from tidegate.state.segments import Stored, write
 from tidegate_lab.bench.peers import module
 from tidegate_lab.bench.table import faster, ms, number, say, seconds, show, within, yes
 
@@ -155,7 +155,7 @@ def cold_rows(pieces: Sequence[Stored]) -> list[list[str]]:
 
 @contextmanager
 def cluster(workers: int) -> Iterator[Any]:
-    from tidegate.compute.cluster import Dask  # noqa: PLC0415
+    from tidegate.run.cluster import Dask  # noqa: PLC0415
 
     engine = Dask(workers=workers)
     try:

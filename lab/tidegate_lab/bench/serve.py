@@ -16,9 +16,9 @@ import numpy as np
 import orjson
 
 from tidegate import Client, Config, Gate
+from tidegate.serve.access_tokens import Tokens
 from tidegate.serve.limits import Limits
 from tidegate.serve.server import listen, run, running_gate, server
-from tidegate.serve.tokens import Tokens
 from tidegate.serve.training_process import TrainingProcessGate
 from tidegate.sources import raw_batch
 from tidegate_lab.bench.table import ms, number, show, yes

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from tidegate.gate.gate import Gate
-from tidegate.learn.owners import WHY_NOBODY
-from tidegate.learn.step_admission import warnings
-from tidegate.progress import ONLY
+from tidegate.data.owners import WHY_NOBODY
+from tidegate.gate import Gate
+from tidegate.run.step_admission import warnings
+from tidegate.schedule.progress import ONLY
 
 
 def waiting(gate: Gate) -> str:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from tidegate.cli.export import chosen_release
+from tidegate.cli.export_command import chosen_release
 from tidegate.cli.types import count
-from tidegate.gate.gate import Gate
-from tidegate.gate.loading import checked_model, load_release
-from tidegate.gate.publish_folder import published_in
+from tidegate.gate import Gate
 from tidegate.release import StoredRelease
+from tidegate.state.loading import checked_model, load_release
+from tidegate.state.publish_folder import published_in
 
 number = click.option(
     "--release", "number", type=count(least=0), help="Number of the release [newest]."

@@ -11,14 +11,14 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from tidegate.checks import InvalidValueError, StoreError
+from tidegate.cli.fleet_members import Fleet, Member, MemberStatus
 from tidegate.cli.memory import explain_os_error
-from tidegate.gate.child_process import end_with_parent
-from tidegate.gate.fleet import Fleet, Member, MemberStatus
-from tidegate.gate.gate import Gate
-from tidegate.gate.lock import Lock
-from tidegate.gate.segment_folder import make_folder
-from tidegate.gate.source_loop import PAUSE
+from tidegate.gate import Gate
+from tidegate.serve.child_process import end_with_parent
 from tidegate.sources import once
+from tidegate.state.lock import Lock
+from tidegate.state.source_loop import PAUSE
+from tidegate.whole_file import make_folder
 
 SLICE = 5.0
 """Seconds after which a member with more to do gives its process to another."""

@@ -13,10 +13,10 @@ from tidegate import picture
 from tidegate.cli import options, plan_persons
 from tidegate.cli.planned import Planned
 from tidegate.cli.screen import Screen
-from tidegate.plan import MeanPaid
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.rounding import down
 from tidegate.schedule import RecordFit
+from tidegate.schedule.plan import MeanPaid
 
 MEASURED = {
     "survey": "the survey of its step",

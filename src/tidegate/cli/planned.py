@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.kinds import parameters
-from tidegate.plan import MeanPaid, Plan, TwoStreamPlan
 from tidegate.privacy import Allocation, Budget, Ledger, Line, Paper, Tapered
 from tidegate.privacy.meaning import amounts
 from tidegate.privacy.person import Person
 from tidegate.schedule import Schedule, Stream, TwoStream
+from tidegate.schedule.plan import MeanPaid, Plan, TwoStreamPlan
 from tidegate.schedule.registry import SCHEDULES, build, sources
 
 if TYPE_CHECKING:

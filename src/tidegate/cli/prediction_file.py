@@ -9,9 +9,8 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from tidegate.checks import refuse
-from tidegate.gate.segment_folder import sync_folder
-from tidegate.gate.whole_file import delete_unfinished, new_file
 from tidegate.release import StoredRelease
+from tidegate.whole_file import delete_unfinished, new_file, sync_folder
 
 WRITERS: dict[str, Any] = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
 

@@ -29,14 +29,14 @@ from tidegate.compare.contenders import (
 from tidegate.compare.labelled import UNUSABLE, Labelled, LabelledStream, interleaved, prequential
 from tidegate.compare.method import Scheduled
 from tidegate.compare.yardstick import ByClass, ByError, Wording, Yardstick
-from tidegate.compute import Engine
-from tidegate.gate.config import Config
-from tidegate.gate.config.schedule_table import schedule_table
-from tidegate.learn.intake import Intake
-from tidegate.learn.owners import owners_of
-from tidegate.learn.records import join
-from tidegate.plan import TwoStreamPlan
+from tidegate.data.intake import Intake
+from tidegate.data.owners import owners_of
+from tidegate.data.records import join
+from tidegate.run.config import Config
+from tidegate.run.config.schedule_table import schedule_table
+from tidegate.run.engine import Engine
 from tidegate.schedule import TwoStream
+from tidegate.schedule.plan import TwoStreamPlan
 from tidegate.schedule.registry import alone
 from tidegate.sources import Source
 from tidegate.sources.source import checked_first

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse, whole
-from tidegate.features.rows import Rows
-from tidegate.learn.labels import predicted_codes
+from tidegate.data.labels import predicted_codes
+from tidegate.data.owners import owned_by
+from tidegate.data.records import Owners, Records
+from tidegate.data.rows import Rows
+from tidegate.data.target import BITS, Target
 from tidegate.learn.learner import Task
 from tidegate.learn.loss import Loss, Softmax
-from tidegate.learn.owners import owned_by
-from tidegate.learn.records import Owners, Records
-from tidegate.learn.target import BITS, Target
 
 Labels = NDArray[Any]
 Floats = NDArray[np.float64]

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tidegate.compare.labelled import Fitted, LabelledStream
-from tidegate.compute import Engine, Memory
-from tidegate.features.rows import Rows
-from tidegate.learn.admitted_steps import AdmittedSteps
+from tidegate.data.rows import Rows
 from tidegate.learn.learner import Learner, Task, Weights
 from tidegate.learn.transform import Transform
-from tidegate.memory_run import MemoryRun
-from tidegate.plan import Plan
 from tidegate.privacy.bits import NotPrivateBits
-from tidegate.progress import ONLY
+from tidegate.run.admitted_steps import AdmittedSteps
+from tidegate.run.engine import Engine, Memory
+from tidegate.run.memory_run import MemoryRun
 from tidegate.run.settings import OneSource, Settings
 from tidegate.schedule import Span
+from tidegate.schedule.plan import Plan
+from tidegate.schedule.progress import ONLY
 
 
 class Method(Protocol):

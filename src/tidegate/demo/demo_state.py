@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tidegate.checks import InvalidValueError
 from tidegate.demo.drifting_stream import DriftingStream
-from tidegate.gate.config import Config
-from tidegate.gate.gate import Gate
-from tidegate.gate.store import NoStateError
+from tidegate.gate import Gate
 from tidegate.privacy import ApproxDP, Budget
+from tidegate.run.config import Config
 from tidegate.schedule import SlidingWindow
+from tidegate.state.store import NoStateError
 
 STATE = Path("tidegate-demo.state")
 

@@ -20,7 +20,7 @@ from tidegate.estimators import (
     PrivateClassifier,
     SlidingWindowClassifier,
 )
-from tidegate.gate.gate import Gate
+from tidegate.gate import Gate
 from tidegate.learn import Softmax, minimize
 from tidegate.picture import Chain, chain_of
 from tidegate.privacy import ApproxDP, Budget, PureDP

@@ -1,13 +1,13 @@
 """The scikit-learn estimators."""
 
-from tidegate.estimators.continual import ContinualClassifier, ContinualRegressor
-from tidegate.estimators.fading import FadingClassifier, FadingRegressor
-from tidegate.estimators.growing import GrowingClassifier, GrowingRegressor
-from tidegate.estimators.histogram import PrivateHistogram
-from tidegate.estimators.mean import PrivateMean
-from tidegate.estimators.private import PrivateClassifier, PrivateRegressor
-from tidegate.estimators.sliding import SlidingWindowClassifier, SlidingWindowRegressor
-from tidegate.estimators.twostream import TwoStreamClassifier, TwoStreamRegressor
+from tidegate.estimators.continual_estimators import ContinualClassifier, ContinualRegressor
+from tidegate.estimators.fading_estimators import FadingClassifier, FadingRegressor
+from tidegate.estimators.growing_estimators import GrowingClassifier, GrowingRegressor
+from tidegate.estimators.histogram_estimator import PrivateHistogram
+from tidegate.estimators.mean_estimator import PrivateMean
+from tidegate.estimators.private_estimators import PrivateClassifier, PrivateRegressor
+from tidegate.estimators.sliding_estimators import SlidingWindowClassifier, SlidingWindowRegressor
+from tidegate.estimators.twostream_estimators import TwoStreamClassifier, TwoStreamRegressor
 
 __all__ = [
     "ContinualClassifier",

@@ -14,23 +14,23 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from tidegate.checks import FewAdmittedWarning, InvalidValueError, refuse, warn_caller
-from tidegate.compute import Engine, Memory
+from tidegate.data.columns import Columns
+from tidegate.data.intake import CategoryIntake, Intake
+from tidegate.data.maps.codec import described_map
+from tidegate.data.owners import as_list, check_type, owned_by, owners_of
+from tidegate.data.records import Records
 from tidegate.estimators.spending import note_batch, warn_if_standardised
-from tidegate.features.codec import described_map
-from tidegate.features.columns import Columns
-from tidegate.learn.intake import CategoryIntake, Intake
 from tidegate.learn.learner import Learner, Weights
-from tidegate.learn.owners import as_list, check_type, owned_by, owners_of
-from tidegate.learn.records import Records
-from tidegate.learn.step_admission import StepAdmission, few_admitted, warning
-from tidegate.memory_run import MemoryRun
-from tidegate.plan import AnyPlan, Plan
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
 from tidegate.privacy.bits import NotPrivateBits, SystemBits
 from tidegate.privacy.person import Person
 from tidegate.release import About, Release
+from tidegate.run.engine import Engine, Memory
+from tidegate.run.memory_run import MemoryRun
 from tidegate.run.settings import OneSource, Settings
+from tidegate.run.step_admission import StepAdmission, few_admitted, warning
 from tidegate.schedule import Schedule
+from tidegate.schedule.plan import AnyPlan, Plan
 from tidegate.schedule.registry import SCHEDULES
 
 ALLOCATIONS: dict[str, Allocation] = {"paper": Paper(), "tapered": Tapered()}

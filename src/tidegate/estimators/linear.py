@@ -7,17 +7,17 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
 from tidegate.checks import fraction, refuse
+from tidegate.data.columns import Columns
+from tidegate.data.intake import Intake
+from tidegate.data.maps.composed import plain_copy
+from tidegate.data.maps.feature_map import FeatureMap
+from tidegate.data.predicted import Predicted
 from tidegate.estimators.base_estimator import Begun, Learning, StreamEstimator
-from tidegate.features.columns import Columns
-from tidegate.features.composed import plain_copy
-from tidegate.features.feature_map import FeatureMap
-from tidegate.learn.intake import Intake
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
 from tidegate.learn.loss import Loss
-from tidegate.learn.predicted import Predicted
-from tidegate.plan import default_survey
 from tidegate.privacy import Budget
 from tidegate.schedule import Schedule
+from tidegate.schedule.plan import default_survey
 
 
 class Goal(NamedTuple):

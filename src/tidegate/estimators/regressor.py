@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from tidegate.data.target import Target
 from tidegate.estimators.linear import Goal, LinearEstimator, LinearStream
 from tidegate.learn.loss import target_loss_of
-from tidegate.learn.target import Target
 from tidegate.release import RegressionModel
 
 

@@ -1,5 +1,6 @@
 """Losses, the certified minimiser, and the learners that train private models."""
 
+from tidegate.data.target import Target
 from tidegate.learn.loss import (
     Huber,
     HuberError,
@@ -11,7 +12,6 @@ from tidegate.learn.loss import (
 )
 from tidegate.learn.minimum import minimize
 from tidegate.learn.solver import Solution
-from tidegate.learn.target import Target
 
 # Imported in the order in which users see them.
 # isort: off

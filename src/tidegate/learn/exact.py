@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.features.rows import Rows, chunks, entries_of, lane_sum, with_entries
-from tidegate.learn.records import Records, zeroed
+from tidegate.data.records import Records, zeroed
+from tidegate.data.rows import Rows, chunks, entries_of, lane_sum, with_entries
 from tidegate.learn.slot_weights import weighing
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import between, positive, refuse, whole
-from tidegate.features.rows import lane_sum
+from tidegate.data.parts import Parts, total
+from tidegate.data.records import Records
+from tidegate.data.rows import lane_sum
+from tidegate.data.target import middle_of
 from tidegate.kinds import parameter
 from tidegate.learn import refit
 from tidegate.learn.descent import MAX_STEPS, Course, Descent, fastest_rate, spread_for, travel
@@ -30,10 +33,7 @@ from tidegate.learn.exact import (
 )
 from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
-from tidegate.learn.parts import Parts, total
-from tidegate.learn.records import Records
 from tidegate.learn.rules import RULES, UNNUMBERED
-from tidegate.learn.target import middle_of
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.noise import gaussian, lattice

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import between, positive
+from tidegate.data.parts import Parts
+from tidegate.data.records import Records
+from tidegate.data.target import Target, by_part
 from tidegate.learn.fold import Fold
 from tidegate.learn.loss import Loss, TargetLoss
-from tidegate.learn.parts import Parts
-from tidegate.learn.records import Records
 from tidegate.learn.rules import RULES
-from tidegate.learn.target import Target, by_part
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance

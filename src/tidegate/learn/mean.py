@@ -14,11 +14,11 @@ from functools import partial
 import numpy as np
 
 from tidegate.checks import whole
-from tidegate.features.rows import entries_of, owners_of, with_entries
+from tidegate.data.parts import Parts, total
+from tidegate.data.records import Records
+from tidegate.data.rows import entries_of, owners_of, with_entries
 from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.learner import Pull, Terms, Weights
-from tidegate.learn.parts import Parts, total
-from tidegate.learn.records import Records
 from tidegate.learn.slot_weights import by_person, by_record, weighing
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tidegate.checks import positive, refuse
-from tidegate.features.rows import row_norms
+from tidegate.data.records import Records
+from tidegate.data.rows import row_norms
+from tidegate.data.target import Target
 from tidegate.learn.loss import LOSSES, UNIT, HuberError, Indices, Loss, Squared, TargetLoss
 from tidegate.learn.objective import LARGEST_CHUNK, Matrix, Objective, Weights
-from tidegate.learn.records import Records
 from tidegate.learn.solver import Solution, certified_minimum
-from tidegate.learn.target import Target
 
 
 def minimize(  # noqa: PLR0913 - the problem and its options

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from tidegate.data.parts import MERGES, Parts, merged, total
+from tidegate.data.records import Records, join
 from tidegate.learn.loss import UNIT, Floats, Loss
-from tidegate.learn.parts import MERGES, Parts, merged, total
-from tidegate.learn.records import Records, join
 from tidegate.learn.slot_weights import by_record
 
 Weights = NDArray[np.float64]

@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import MAX_COUNT, between, positive, refuse
+from tidegate.data.parts import Parts
+from tidegate.data.records import Records
 from tidegate.kinds import parameter
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.objective import Objective, rounding_bound
-from tidegate.learn.parts import Parts
-from tidegate.learn.records import Records
 from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.slot_weights import by_person, reweighed
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
-from tidegate.learn.records import Owners, Piece, PieceOf, Records, Slots, zeroed
+from tidegate.data.records import Owners, Piece, PieceOf, Records, Slots, zeroed
 from tidegate.learn.slot_weights import without_owners
 from tidegate.privacy.rounding import down
 from tidegate.schedule import SlotWeight, Span

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from scipy.sparse import issparse
 
+from tidegate.data.parts import Parts
+from tidegate.data.records import Owners, Records
 from tidegate.learn.learner import Task
 from tidegate.learn.moments import Moments
-from tidegate.learn.parts import Parts
-from tidegate.learn.records import Owners, Records
 from tidegate.learn.rules import RULES
 from tidegate.learn.survey import Survey, survey
 from tidegate.learn.trainer import Trainer
@@ -23,7 +23,7 @@ from tidegate.learn.transform import UNTRANSFORMED, Prepared
 from tidegate.privacy import Budget
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import allowance_of
-from tidegate.progress import ONLY
+from tidegate.schedule.progress import ONLY
 
 ReadStep = Callable[[], Parts[Records]]
 """Reads the records of a step."""

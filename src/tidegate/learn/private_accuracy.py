@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.data.labels import predicted_codes
+from tidegate.data.records import Records
 from tidegate.learn.exact import exact_bits, exact_margins, exact_weights, on_lattice, truncate
-from tidegate.learn.labels import predicted_codes
 from tidegate.learn.learner import Weights
-from tidegate.learn.records import Records
 from tidegate.learn.slot_weights import without_owners
 from tidegate.learn.transform import UNTRANSFORMED, Prepared
 from tidegate.privacy.bits import Bits

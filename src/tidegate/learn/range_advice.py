@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from tidegate.features.columns import Number
-from tidegate.features.columns.column import MISSING, Column
+from tidegate.data.columns import Number
+from tidegate.data.columns.column import MISSING, Column
 from tidegate.learn.feature_summary import SAFETY_DEVIATIONS, FeatureSummary
 from tidegate.learn.moments import Moments
 

@@ -15,7 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import refuse
-from tidegate.features.rows import lane_sum
+from tidegate.data.parts import Parts, total
+from tidegate.data.rows import lane_sum
 from tidegate.learn.elementary import exp, logistic
 from tidegate.learn.exact import (
     Exact,
@@ -29,7 +30,6 @@ from tidegate.learn.exact import (
 from tidegate.learn.fold import Fold
 from tidegate.learn.learner import Weights
 from tidegate.learn.loss import Logistic, Loss, Softmax
-from tidegate.learn.parts import Parts, total
 from tidegate.learn.transform import Transform
 from tidegate.privacy.rounding import sqrt_down, up
 

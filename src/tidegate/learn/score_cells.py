@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import whole
-from tidegate.features.rows import lane_sum
+from tidegate.data.labels import predicted_codes
+from tidegate.data.rows import lane_sum
 from tidegate.learn.bins import Bins, level_of
 from tidegate.learn.elementary import exp, logistic
 from tidegate.learn.exact import exact_bits, truncate
-from tidegate.learn.labels import predicted_codes
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.rounding import sqrt_down, up
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate.checks import refuse
-from tidegate.learn.records import Piece, PieceOf, Records, zeroed
+from tidegate.data.records import Piece, PieceOf, Records, zeroed
 from tidegate.privacy.rounding import down
 from tidegate.schedule import SlotWeight
 

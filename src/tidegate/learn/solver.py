@@ -73,7 +73,7 @@ def certified_minimum(
     at the center.
 
     >>> from tidegate.learn.loss import Logistic
-    >>> from tidegate.learn.records import Records
+    >>> from tidegate.data.records import Records
     >>> records = Records(np.eye(2), np.array([0, 1]), np.ones(2, np.bool_))
     >>> F = Objective(records, Logistic(), regularization=0.5, norm=1.0)
     >>> certified_minimum(F, 1e-9).weights.round(6)
@@ -232,7 +232,7 @@ def worst_case_passes(objective: Objective, tolerance: float) -> int:
     """Most passes that plain gradient descent takes from the center, despite rounding errors.
 
     >>> from tidegate.learn.loss import Logistic
-    >>> from tidegate.learn.records import Records
+    >>> from tidegate.data.records import Records
     >>> records = Records(np.eye(2), np.array([0, 1]), np.ones(2, np.bool_))
     >>> F = Objective(records, Logistic(), regularization=0.5, norm=1.0)
     >>> worst_case_passes(F, 1e-6)

@@ -14,11 +14,11 @@ import numpy as np
 from scipy.sparse import issparse
 
 from tidegate.checks import refuse, whole
-from tidegate.features.rows import Rows, entries_of, with_entries
+from tidegate.data.parts import Parts, total
+from tidegate.data.records import Records, zeroed
+from tidegate.data.rows import Rows, entries_of, with_entries
 from tidegate.learn.exact import Floats, truncate
 from tidegate.learn.gradient import MAX_FEATURES, MAX_SLOTS
-from tidegate.learn.parts import Parts, total
-from tidegate.learn.records import Records, zeroed
 from tidegate.learn.rules import RULES, WITH_PAIRS
 from tidegate.learn.slot_weights import weighing
 from tidegate.privacy.bits import Bits

@@ -6,6 +6,8 @@ from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
 from tidegate.checks import refuse
+from tidegate.data.parts import Parts
+from tidegate.data.records import Records, Slots
 from tidegate.learn.learner import (
     Fitted,
     Learner,
@@ -15,8 +17,6 @@ from tidegate.learn.learner import (
     Terms,
     Weights,
 )
-from tidegate.learn.parts import Parts
-from tidegate.learn.records import Records, Slots
 from tidegate.learn.rules import RULES
 from tidegate.privacy import Budget, Line, epsilon_for_sample
 from tidegate.privacy.bits import Bits

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.center import NO_MIX, CenterScale, centred_rows
-from tidegate.features.mix import mixes, on_mix_lattice
-from tidegate.features.rows import Rows
-from tidegate.learn.records import Piece, PieceOf, Records, zeroed
+from tidegate.data.maps.center import NO_MIX, CenterScale, centred_rows
+from tidegate.data.maps.mix import mixes, on_mix_lattice
+from tidegate.data.records import Piece, PieceOf, Records, zeroed
+from tidegate.data.rows import Rows
 from tidegate.learn.symmetric import product, solved
 
 Floats32 = NDArray[np.float32]

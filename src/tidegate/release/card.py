@@ -14,18 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, between, exact, refuse
-from tidegate.features.codec import described_map
-from tidegate.features.feature_map import FeatureMap
-from tidegate.features.spelling import NEWEST
+from tidegate.data.maps.codec import described_map
+from tidegate.data.maps.feature_map import FeatureMap
+from tidegate.data.predicted import NOTHING, Predicted, with_predicted
+from tidegate.data.spelling import NEWEST
 from tidegate.learn.fold import Fold
-from tidegate.learn.predicted import NOTHING, Predicted, with_predicted
 from tidegate.learn.rules import RULES
 from tidegate.learn.transform import Transform, prepared_by
-from tidegate.plan import Plan, TwoStreamPlan
 from tidegate.privacy import Budget
 from tidegate.privacy.person import EACH_RECORD, Person, Protects
 from tidegate.privacy.rounding import down
 from tidegate.schedule import RecordFit
+from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 Card = dict[str, Any]
 """Everything about a release except its weights, as a JSON object."""
@@ -144,7 +144,7 @@ class About:
         dtype: The dtype of the stored features.
         columns: The names of the columns that features are made of, if they have names.
         label: The name of the column of labels.
-        spelling: The rule by which values are read, see `tidegate.features.spelling`.
+        spelling: The rule by which values are read, see `tidegate.data.spelling`.
         hidden: What is hidden about a record.
     """
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from tidegate.learn.target import Target
+from tidegate.data.target import Target
 
 
 class ClippedRegression(RegressorMixin, BaseEstimator):

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from tidegate.features.clip import NormClip
-from tidegate.features.columns import Columns, Number
-from tidegate.features.columns.column import Column
-from tidegate.features.feature_map import FeatureMap
-from tidegate.features.intercept import AppendIntercept
+from tidegate.data.columns import Columns, Number
+from tidegate.data.columns.column import Column
+from tidegate.data.maps.clip import NormClip
+from tidegate.data.maps.feature_map import FeatureMap
+from tidegate.data.maps.intercept import AppendIntercept
 from tidegate.learn.transform import Prepared
 
 Floats = NDArray[np.float64]

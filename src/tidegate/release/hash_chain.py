@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
-from tidegate.features.codec import built_map, takes_text
-from tidegate.features.feature_map import FeatureMap
-from tidegate.features.spelling import a_rule
-from tidegate.learn.predicted import Predicted, predicted_on_card
-from tidegate.learn.target import Target
+from tidegate.data.maps.codec import built_map, takes_text
+from tidegate.data.maps.feature_map import FeatureMap
+from tidegate.data.predicted import Predicted, predicted_on_card
+from tidegate.data.spelling import a_rule
+from tidegate.data.target import Target
 from tidegate.learn.transform import Prepared, Transform, prepared_on_card
 from tidegate.release.card import Card, canonical
 from tidegate.release.model import Model, RegressionModel

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidegate.learn.predicted import predicted_on_card
+from tidegate.data.predicted import predicted_on_card
 from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.meaning import name as privacy_name
 from tidegate.privacy.person import Person

@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from tidegate.checks import InvalidValueError
-from tidegate.features.columns import Columns
-from tidegate.features.columns.table import few
-from tidegate.features.feature_map import FeatureMap, first_map
-from tidegate.features.rows import Rows
-from tidegate.features.spelling import NEWEST
-from tidegate.learn.intake import Intake, check_width
-from tidegate.learn.labels import predicted_codes
-from tidegate.learn.target import Target
+from tidegate.data.columns import Columns
+from tidegate.data.columns.table import few
+from tidegate.data.intake import Intake, check_width
+from tidegate.data.labels import predicted_codes
+from tidegate.data.maps.feature_map import FeatureMap, first_map
+from tidegate.data.rows import Rows
+from tidegate.data.spelling import NEWEST
+from tidegate.data.target import Target
 from tidegate.learn.transform import Prepared, Transform, prepared_by
 from tidegate.release.coefficients import Coefficients
 
@@ -86,7 +86,7 @@ class LinearModel(BaseEstimator):
             in any form.
         columns: The names of the columns of a record, if they have names.
         card: The card of the release; None if it is not known.
-        spelling: The rule by which values are read, see `tidegate.features.spelling`.
+        spelling: The rule by which values are read, see `tidegate.data.spelling`.
     """
 
     weights: NDArray[np.float64]

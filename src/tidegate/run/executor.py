@@ -11,13 +11,13 @@ from operator import attrgetter
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from tidegate.checks import StoppedError, refuse
-from tidegate.compute import Engine
-from tidegate.features.rows import Rows
+from tidegate.data.packed import NotPacked, Packing
+from tidegate.data.parts import Parts
+from tidegate.data.records import Piece, Records, Slots, join
+from tidegate.data.rows import Rows
 from tidegate.learn.fold import Fold
 from tidegate.learn.learner import Fitted, Weights
 from tidegate.learn.moments import Moments
-from tidegate.learn.packed import NotPacked, Packing
-from tidegate.learn.parts import Parts
 from tidegate.learn.persons import Counted, EveryRecord, Ownership, Reading
 from tidegate.learn.preparation import (
     StepSurvey,
@@ -29,17 +29,17 @@ from tidegate.learn.preparation import (
     stops,
     whose,
 )
-from tidegate.learn.records import Piece, Records, Slots, join
 from tidegate.learn.rules import RULES
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.trainer import Factors, Read, Trainer
 from tidegate.learn.transform import Prepared
 from tidegate.privacy import Line
 from tidegate.privacy.bits import Bits
-from tidegate.progress import Progress
 from tidegate.release import Release
+from tidegate.run.engine import Engine
 from tidegate.run.settings import Settings
 from tidegate.schedule import SlotWeight, Span
+from tidegate.schedule.progress import Progress
 from tidegate.schedule.twostream import Arrived
 
 

@@ -5,20 +5,20 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.features.rows import Rows
-from tidegate.learn.admitted_steps import AdmittedSteps, AllAdmitted
-from tidegate.learn.held import Held
+from tidegate.data.records import Records, Slots
+from tidegate.data.rows import Rows
 from tidegate.learn.moments import Moments
 from tidegate.learn.persons import Counted, Ownership
-from tidegate.learn.records import Records, Slots
-from tidegate.plan import TwoLedgers
 from tidegate.privacy import Ledger
 from tidegate.privacy.bits import Bits
 from tidegate.release import About, Release
+from tidegate.run.admitted_steps import AdmittedSteps, AllAdmitted
 from tidegate.run.executor import Advice, EarlierFit, StepInProgress
+from tidegate.run.held import Held
 from tidegate.run.settings import Settings
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import superseded
+from tidegate.schedule.plan import TwoLedgers
 from tidegate.schedule.twostream import Arrived
 
 

@@ -4,17 +4,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tidegate.compute import Engine, Memory
-from tidegate.features.feature_map import FeatureMap
+from tidegate.data.maps.feature_map import FeatureMap
+from tidegate.data.packed import NOT_PACKED, NotPacked, Packing
+from tidegate.data.predicted import Predicted
 from tidegate.learn.learner import Learner, Weights
-from tidegate.learn.packed import NOT_PACKED, NotPacked, Packing
-from tidegate.learn.predicted import Predicted
 from tidegate.learn.transform import Prepared
-from tidegate.plan import AnyPlan
 from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
-from tidegate.progress import BY_COUNTS, WITH_RECORDS, ByCounts, Counts, Progress, WithRecords
 from tidegate.release import About
 from tidegate.release.card import CONTENT, Content
+from tidegate.run.engine import Engine, Memory
+from tidegate.schedule.plan import AnyPlan
+from tidegate.schedule.progress import (
+    BY_COUNTS,
+    WITH_RECORDS,
+    ByCounts,
+    Counts,
+    Progress,
+    WithRecords,
+)
 
 
 @dataclass(frozen=True)

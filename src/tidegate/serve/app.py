@@ -19,11 +19,11 @@ from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits, NoSlotError
 from tidegate.serve.middleware import RETRY_AFTER, STUCK, AuditMiddleware
 from tidegate.serve.page.page import add_page
-from tidegate.serve.routes.erasures import erasures
-from tidegate.serve.routes.ledger import ledger
-from tidegate.serve.routes.records import records
-from tidegate.serve.routes.releases import releases
-from tidegate.serve.routes.watch import watch
+from tidegate.serve.routes.erasure_routes import erasures
+from tidegate.serve.routes.ledger_routes import ledger
+from tidegate.serve.routes.record_routes import records
+from tidegate.serve.routes.release_routes import releases
+from tidegate.serve.routes.watch_routes import watch
 from tidegate.serve.service import Service
 
 log = logging.getLogger("tidegate.serve")

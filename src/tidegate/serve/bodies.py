@@ -17,13 +17,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.features.arrow_values import as_objects, is_flat, is_number, is_text
-from tidegate.features.columns import Table, Text
-from tidegate.features.columns.columns import WIDEST
-from tidegate.features.columns.table import as_table
-from tidegate.features.numbers import number_of
-from tidegate.features.spelling import only_texts
-from tidegate.gate.config import Config
+from tidegate.data.arrow_values import as_objects, is_flat, is_number, is_text
+from tidegate.data.columns import Table, Text
+from tidegate.data.columns.columns import WIDEST
+from tidegate.data.columns.table import as_table
+from tidegate.data.numbers import number_of
+from tidegate.data.spelling import only_texts
+from tidegate.run.config import Config
 from tidegate.serve import arrow
 from tidegate.serve.framing import NOT_JSON, Body, Unreadable, framed
 from tidegate.serve.limits import Limits, check_members, check_number, check_size
@@ -73,7 +73,7 @@ class Reader:
         limits: Limits on the size of a body.
         labelled: Whether records have labels, and persons; those to predict have neither.
 
-    >>> from tidegate.gate.config import example
+    >>> from tidegate.run.config import example
     >>> reader = Reader(config=Config.parse(example("independent")))
     >>> reader.batch(JSON, b'{"x": [[1, 2.5], ["?", null]], "y": [0, 1]}').X
     array([[1. , 2.5],

@@ -8,11 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tidegate.gate.gate import Gate
-from tidegate.gate.status import promise, public_status
-from tidegate.plan import TwoStreamPlan
+from tidegate.gate import Gate
 from tidegate.privacy.rounding import down
 from tidegate.release import Card, StoredRelease, described
+from tidegate.schedule.plan import TwoStreamPlan
+from tidegate.state.status import promise, public_status
 
 Fields = dict[str, Any]
 

@@ -12,13 +12,13 @@ from functools import cached_property, partial
 from typing import Any
 
 from tidegate.checks import StoppedError, StoreError
-from tidegate.gate.erasure import Erasure
-from tidegate.gate.gate import Gate
-from tidegate.gate.measured_steps import alarm_in_words, alarm_row
-from tidegate.progress import BEHIND
+from tidegate.gate import Gate
 from tidegate.release import Model, RegressionModel, StoredRelease
 from tidegate.release.model import Scorer
+from tidegate.schedule.progress import BEHIND
 from tidegate.sources import RawBatch
+from tidegate.state.erasure import Erasure
+from tidegate.state.measured_steps import alarm_in_words, alarm_row
 
 log = logging.getLogger("tidegate.serve")
 

@@ -16,9 +16,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.checks import InvalidValueError
+from tidegate.serve.access_tokens import Token, Tokens
 from tidegate.serve.audit import Audit, UnnotedError
 from tidegate.serve.limits import Bucket, Limits
-from tidegate.serve.tokens import Token, Tokens
 
 log = logging.getLogger("tidegate.serve")
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
-from tidegate.features.columns import Table
-from tidegate.gate.config import Config
+from tidegate.data.columns import Table
+from tidegate.run.config import Config
 from tidegate.serve.bodies import ARROW, JSON, Reader, record_as_json
 from tidegate.serve.process import Answer, Bounds, Process
 from tidegate.sources import RawBatch

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.checks import InvalidValueError, StoreError, nothing
-from tidegate.gate.child_process import end_with_parent
+from tidegate.serve.child_process import end_with_parent
 
 Answer = Callable[..., Any]
 """Handles a request in the process: takes its arguments, and returns the result to send back."""

@@ -12,7 +12,7 @@ import uvicorn
 from threadpoolctl import threadpool_limits
 
 from tidegate.checks import InvalidValueError
-from tidegate.gate.gate import Gate
+from tidegate.gate import Gate
 from tidegate.serve.app import create_app
 from tidegate.serve.connections import Connections
 from tidegate.serve.gate_runner import GateRunner

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from tidegate.gate.config.tables import ComputeTable
-from tidegate.gate.folder_store import FolderStore
-from tidegate.gate.gate import Gate
-from tidegate.gate.stopped import Stop
+from tidegate.gate import Gate
 from tidegate.learn.learner import Fitted
+from tidegate.run.config.tables import ComputeTable
 from tidegate.run.executor import FitJob
 from tidegate.serve.process import Answer, Process
+from tidegate.state.folder_store import FolderStore
+from tidegate.state.stopped import Stop
 
 
 class TrainingProcessGate(Gate):

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.features.arrow_values import BYTES, as_objects, is_number, is_text, plain
-from tidegate.features.columns import Columns
-from tidegate.features.columns.table import one_array
-from tidegate.features.spelling import only_texts
+from tidegate.data.arrow_values import BYTES, as_objects, is_number, is_text, plain
+from tidegate.data.columns import Columns
+from tidegate.data.columns.table import one_array
+from tidegate.data.spelling import only_texts
 from tidegate.sources.source import RawBatch, SourceError, objects
 from tidegate.sources.source_columns import SourceColumns, as_json, numbers, row_of
 

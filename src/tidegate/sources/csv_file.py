@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from tidegate.checks import refuse
-from tidegate.features.columns import Number
-from tidegate.features.columns.column import NULLS
-from tidegate.features.columns.table import one_array
+from tidegate.data.columns import Number
+from tidegate.data.columns.column import NULLS
+from tidegate.data.columns.table import one_array
 from tidegate.kinds import parameter
 from tidegate.sources.chain import ChangedError, Start
 from tidegate.sources.configured import Follow, register

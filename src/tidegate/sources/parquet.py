@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tidegate.features.columns import Table
+from tidegate.data.columns import Table
 from tidegate.sources.arrow_bytes import arrow_bytes
 from tidegate.sources.arrow_records import ArrowRecords
 from tidegate.sources.chain import Chain, ChangedError, Seen, Start, resumed

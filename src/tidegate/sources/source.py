@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
-from tidegate.features.columns import Table
+from tidegate.data.columns import Table
 from tidegate.sources.absent import Absent
 
 OTHER_SOURCE = "earlier records came from another kind of source; use that one"
@@ -24,7 +24,7 @@ class SourceError(InvalidValueError):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RawBatch:
-    """Records as they arrived, each in its slot, ready for `tidegate.learn.intake.clean`.
+    """Records as they arrived, each in its slot, ready for `tidegate.data.intake.clean`.
 
     Attributes:
         X: One row per slot: numbers of shape (n, d) with NaN for missing values, texts of shape

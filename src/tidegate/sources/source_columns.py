@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
-from tidegate.features.arrow_values import as_object
-from tidegate.features.columns import Category, Columns, Table
-from tidegate.features.columns.column import Values
-from tidegate.features.spelling import NEWEST, truths_of
+from tidegate.data.arrow_values import as_object
+from tidegate.data.columns import Category, Columns, Table
+from tidegate.data.columns.column import Values
+from tidegate.data.spelling import NEWEST, truths_of
 from tidegate.sources.source import SourceError, objects
 
 Dtype = Literal["float32", "float64"]
@@ -39,7 +39,7 @@ class SourceColumns:
         kinds: What the columns of `features` are, if they are not all numbers. Then records are
             read as they are, into a `Table`.
         aliases: The names of columns that are called otherwise in this file, by their own names.
-        spelling: The rule by which values are read, see `tidegate.features.spelling`.
+        spelling: The rule by which values are read, see `tidegate.data.spelling`.
     """
 
     label: str

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tidegate.checks import positive, whole
-from tidegate.features.rows import lane_sum
+from tidegate.data.rows import lane_sum
 from tidegate.learn.elementary import exp, logistic
 from tidegate.learn.loss.at_minimum import SLACK, half_apart, reach, sigmoid
 from tidegate.learn.loss.margins import UNIT, Floats, Indices, register, rounded_up

@@ -1,0 +1,104 @@
+"""Finds modules by the names that they had before they moved.
+
+Pickled estimators, releases and pipelines import the modules of their classes, so a module that
+moves stays importable by its earlier name for as long as such a pickle may exist.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+MOVED = {
+    "compute.cluster": "run.cluster",
+    "compute.cuts": "run.cuts",
+    "compute.engine": "run.engine",
+    "estimators.continual": "estimators.continual_estimators",
+    "estimators.fading": "estimators.fading_estimators",
+    "estimators.growing": "estimators.growing_estimators",
+    "estimators.histogram": "estimators.histogram_estimator",
+    "estimators.mean": "estimators.mean_estimator",
+    "estimators.private": "estimators.private_estimators",
+    "estimators.sliding": "estimators.sliding_estimators",
+    "estimators.twostream": "estimators.twostream_estimators",
+    "features.arrow_values": "data.arrow_values",
+    "features.center": "data.maps.center",
+    "features.clip": "data.maps.clip",
+    "features.codec": "data.maps.codec",
+    "features.columns": "data.columns",
+    "features.columns.category": "data.columns.category",
+    "features.columns.column": "data.columns.column",
+    "features.columns.columns": "data.columns.columns",
+    "features.columns.flag": "data.columns.flag",
+    "features.columns.number": "data.columns.number",
+    "features.columns.table": "data.columns.table",
+    "features.columns.text": "data.columns.text",
+    "features.columns.time": "data.columns.time",
+    "features.columns.unpacking": "data.columns.unpacking",
+    "features.columns.vector": "data.columns.vector",
+    "features.composed": "data.maps.composed",
+    "features.encoded": "data.maps.encoded",
+    "features.encoder": "data.encoder",
+    "features.encoder.frozen_file": "data.encoder.frozen_file",
+    "features.encoder.onnx_image": "data.encoder.onnx_image",
+    "features.encoder.onnx_model": "data.encoder.onnx_model",
+    "features.encoder.onnx_text": "data.encoder.onnx_text",
+    "features.encoder.protocol": "data.encoder.encoder",
+    "features.encoder.token_table": "data.encoder.token_table",
+    "features.encoder.tokens": "data.encoder.tokens",
+    "features.encoder.unit_rows": "data.encoder.unit_rows",
+    "features.feature_chain": "data.maps.feature_chain",
+    "features.feature_map": "data.maps.feature_map",
+    "features.fourier": "data.maps.fourier",
+    "features.intercept": "data.maps.intercept",
+    "features.lattice": "data.maps.lattice",
+    "features.made_up": "data.maps.made_up",
+    "features.mix": "data.maps.mix",
+    "features.numbers": "data.numbers",
+    "features.one_record": "data.maps.one_record",
+    "features.projection": "data.maps.projection",
+    "features.rows": "data.rows",
+    "features.scattering": "data.maps.scattering",
+    "features.spelling": "data.spelling",
+    "features.text": "data.maps.hashed_text",
+    "learn.admitted_steps": "run.admitted_steps",
+    "learn.held": "run.held",
+    "learn.intake": "data.intake",
+    "learn.labels": "data.labels",
+    "learn.owners": "data.owners",
+    "learn.packed": "data.packed",
+    "learn.parts": "data.parts",
+    "learn.predicted": "data.predicted",
+    "learn.records": "data.records",
+    "learn.step_admission": "run.step_admission",
+    "learn.target": "data.target",
+    "memory_run": "run.memory_run",
+    "plan": "schedule.plan",
+    "progress": "schedule.progress",
+}
+"""The earlier name of each module, and where it is now; all without `tidegate.`."""
+
+
+class Moved(MetaPathFinder, Loader):
+    """Gives one module two names; nothing is executed twice."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Recognise a module by its earlier name."""
+        del path, target
+        package, _, name = fullname.partition(".")
+        known = package == "tidegate" and name in MOVED
+        return ModuleSpec(fullname, self) if known else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Import it by the name that it has now."""
+        found = import_module(f"tidegate.{MOVED[spec.name.partition('.')[2]]}")
+        spec.loader_state = found.__spec__
+        return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give it back its own specification, which the import has replaced."""
+        if module.__spec__ is not None:
+            module.__spec__ = module.__spec__.loader_state

@@ -1,0 +1,221 @@
+"""A commented configuration to start from, as `tidegate init` writes it."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
+
+from tidegate.checks import one_of
+from tidegate.data.maps.feature_map import NamedMap, configurable
+from tidegate.kinds import parameters
+from tidegate.learn.learner import LEARNERS, NamedLearner
+from tidegate.learn.loss import LOSSES, TARGET_LOSSES
+from tidegate.learn.loss.margins import NamedLoss
+from tidegate.learn.loss.regression import NamedTargetLoss
+from tidegate.run.config.sections import ALL, keys_of, sections
+from tidegate.schedule import Schedule, TwoStream
+from tidegate.schedule.registry import SCHEDULES, alone, sources
+from tidegate.sources.configured import ConfiguredSource, source_kinds
+
+TARGET = """\
+{target}
+
+{others}
+[schedule.source]
+kind = "{kind}"
+{sizes}"""
+
+SOURCE = """\
+type = "csv"
+path = "{path}"
+follow = false"""
+
+ONE = f"""\
+{{types}}
+[source]
+{SOURCE.format(path="records.csv")}
+# delimiter = ";"
+"""
+
+TWO = f"""\
+{{types}}
+[source.source]
+{SOURCE.format(path="source.csv")}
+
+[source.target]
+{SOURCE.format(path="target.csv")}
+"""
+
+TEXT = """\
+# The configuration of a gate. Settings that affect privacy are fixed when the state is created:
+# all except [source], [publish] and [compute]. Choose them from prior knowledge or public data,
+# never by looking at the records.
+# All keys: docs/reference/configuration.md.
+
+# The schedule: {about}.
+[schedule]
+kind = "{kind}"
+{sizes}
+
+# The limit on what all models together reveal about any one record, for ever.
+[budget]
+epsilon = 1.0
+delta = 1e-6
+{allocation}
+# What a record is: columns of numbers, or one column of text in UTF-8. A record that does not fit
+# goes to quarantine and the run continues. Check `tidegate status` after the first run.
+[records]
+classes = [0, 1]
+# target = [0, 120]
+# A generous bound will do: the survey below finds the centre and the scale of each column.
+norm = 10.0
+columns = ["a", "b"]
+# text = "body"
+label = "y"
+dtype = "float32"
+
+# If people have several records each: protect persons, not records. Then the budget above is about
+# any one person. Choose k as docs/people.md says.
+# [person]
+# id = "patient"
+# contributions = 4
+# typical = 1
+# period = 365
+# key = "PERSON_KEY"
+
+{maps}
+# With a survey, an intercept is added anyway.
+# [[features]]
+# map = "intercept"
+
+{learners}
+[learner]
+kind = "auto"
+loss = "auto"
+
+# What records look like: noisy means, spreads and class shares of each step, by which columns are
+# centred and scaled.
+[survey]
+share = 0.05
+
+# How good models are: measured privately on the step after each, or on public records.
+[quality]
+share = 0.05
+# holdout = "public.csv"
+
+{source}
+# A folder for copies of the releases. No record is ever written there.
+# [publish]
+# folder = "releases"
+
+# Keep the state's database and records outside its folder. Set this before the first run.
+# [store]
+# database = "postgresql://tidegate@host/ledgers"
+# segments = "s3://bucket/records"
+
+# Where models are computed.
+# [compute]
+# engine = "memory"
+"""
+
+ALLOCATION = """
+# How the budget is split.
+[allocation]
+name = "paper"
+"""
+
+MAPS = "Maps applied to every record before it is scaled, in this order"
+
+RECORDS = "Where records come from; leave this out to send them from Python or over HTTP. Types"
+
+LEARN = 'How models are trained; "auto" chooses by the budget and the classes. Kinds'
+
+
+def about() -> dict[str, str]:
+    """One line about each kind of schedule."""
+    single = {kind: each.about for kind, each in alone().items()}
+    return {**single, TwoStream.kind: TwoStream.about}
+
+
+def example(kind: str) -> str:
+    """A commented configuration for one kind of schedule, as TOML text.
+
+    >>> from tidegate.run.config.config import Config
+    >>> Config.parse(example("continual")).plan().schedule
+    Continual(block=8192, step=1024, sample=None)
+    """
+    one_of(*about())("kind", kind)
+    two = kind == TwoStream.kind
+    text = TEXT.format(
+        about=about()[kind],
+        kind=kind,
+        sizes=_target() if two else _sizes(SCHEDULES[kind]),
+        allocation=ALLOCATION if two or SCHEDULES[kind].allocated else "",
+        maps=_comment(f"{MAPS}: {_choices(configurable())}."),
+        learners=_comment(
+            f"{LEARN}: {_choices(LEARNERS)}. Losses: {_choices(LOSSES)}; for a target "
+            f"{_choices(TARGET_LOSSES)}."
+        ),
+        source=(TWO if two else ONE).format(
+            types=_comment(f"{RECORDS}: {_choices(source_kinds())}.")
+        ),
+    )
+    return "\n".join(_explained(text, kind)) + "\n"
+
+
+def _explained(text: str, kind: str) -> Iterator[str]:
+    """The lines of a configuration, with a comment after each key."""
+    helps: Mapping[str, str] = {}
+    for line in text.splitlines():
+        if section := re.fullmatch(r"(?:# )?\[+([a-z.]+)\]+", line):
+            helps = _helps(section[1], kind)
+        key = re.fullmatch(r"(?:# )?([a-z]+) = .*", line)
+        yield f"{line:17} # {helps[key[1]]}" if key else line
+
+
+def _helps(section: str, kind: str) -> dict[str, str]:
+    """The help text of each key of a section, for the kinds that the example uses."""
+    name = section if section in sections() else section.partition(".")[0]
+    chosen = {ALL, "csv", kind if name == "schedule" else _sources()[0]}
+    tables = {each: table for each, table in sections()[name].items() if each in chosen}
+    return {each.name: each.help for each in keys_of(tables)}
+
+
+def _choices(
+    kinds: Mapping[
+        str, type[NamedMap | NamedLearner | NamedLoss | NamedTargetLoss | ConfiguredSource]
+    ],
+) -> str:
+    """All kinds, each with its description."""
+    *most, last = (f'"{kind}" ({each.about})' for kind, each in kinds.items())
+    return f"{', '.join(most)} or {last}"
+
+
+def _comment(text: str) -> str:
+    return "\n".join(f"# {line}" for line in wrap(text, 98, break_on_hyphens=False))
+
+
+def _sources() -> list[str]:
+    """The kinds of schedules for a source stream, the example's kind first."""
+    return sorted(sources(), key=lambda kind: not sources()[kind].alone)
+
+
+def _target() -> str:
+    """The [schedule] keys of a two-stream configuration."""
+    source, *others = _sources()
+    names = ", ".join(f'"{kind}" ({sources()[kind].about})' for kind in others)
+    return TARGET.format(
+        target=_sizes(TwoStream),
+        kind=source,
+        sizes=_sizes(sources()[source]),
+        others=_comment(f"The schedule of the source stream. Other kinds: {names}."),
+    )
+
+
+def _sizes(schedule: type[Schedule | TwoStream]) -> str:
+    """A line for each parameter of a schedule that has an example."""
+    return "\n".join(
+        f"{each.name} = {json.dumps(each.example)}"
+        for each in parameters(schedule)
+        if each.example is not None
+    )

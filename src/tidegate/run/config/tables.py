@@ -1,0 +1,287 @@
+"""The sections of a configuration, each a table of typed keys with a method to build its object."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidegate.checks import (
+    InvalidValueError,
+    between,
+    flag,
+    one_of,
+    optional,
+    place,
+    positive,
+    ratio,
+    refuse,
+    word,
+    words,
+)
+from tidegate.data.columns import Columns
+from tidegate.data.predicted import Predicted, predicted_of
+from tidegate.data.spelling import NEWEST, a_rule, places_in
+from tidegate.data.target import Target
+from tidegate.kinds import build
+from tidegate.privacy import Allocation, Budget, Paper, Tapered
+from tidegate.privacy.budget import budget_of
+from tidegate.run.config.keys import REFERENCE, ascending, given_keys, key, labels, number_range
+from tidegate.run.config.locations import Locations
+from tidegate.run.engine import Disk, Engine, Memory
+from tidegate.sources.source_columns import Dtype, SourceColumns
+
+if TYPE_CHECKING:
+    from tidegate.run.cluster import Dask
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetTable:
+    """[budget]: the privacy budget of one record, or of one person, over all time."""
+
+    epsilon: float = key(
+        positive, "smaller is more private and noisier: 1 is a strong promise, 10 a weak one"
+    )
+    delta: float | None = key(
+        partial(between, low=0, high=1),
+        "far below 1 / records (docs/guarantee.md); leave it out: stricter, more noise",
+        default=None,
+    )
+    weak_delta: bool | None = key(
+        flag, "confirms a delta above 0.001, which hardly protects", default=None, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        self.build()
+
+    def build(self, contributions: int = 1) -> Budget:
+        """The budget; `contributions` is above 1 only if persons are protected."""
+        budget = budget_of(self.epsilon, self.delta, weak_delta=bool(self.weak_delta))
+        return budget if contributions == 1 else replace(budget, contributions=contributions)
+
+
+ALLOCATIONS: dict[str, Callable[..., Allocation]] = {Paper.name: Paper, Tapered.name: Tapered}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocationTable:
+    """[allocation]: how the budget is divided among levels."""
+
+    name: str = key(
+        one_of(*ALLOCATIONS),
+        '"paper" splits evenly, "tapered" gives more to larger blocks',
+        default=Paper.name,
+    )
+    rate: Fraction | None = key(
+        ratio,
+        "the ratio of the shares of adjacent levels; the default depends on the budget",
+        only=(Tapered.name,),
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        self.build()
+
+    def resolved(self, budget: Budget) -> "AllocationTable":
+        """The table with defaults replaced by values."""
+        if self.name == Tapered.name and self.rate is None:
+            return replace(self, rate=budget.tapered_rate)
+        return self
+
+    def build(self) -> Allocation:
+        """The allocation."""
+        return build(ALLOCATIONS, self.name, given_keys(self, "name"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsTable:
+    """[records]: what a record is. All of it is public, and none of it is inferred from data."""
+
+    classes: tuple[int, ...] | tuple[str, ...] | None = key(
+        labels,
+        'all possible labels: whole numbers, or texts such as ["no", "yes"]',
+        default=None,
+    )
+    target: tuple[float, float] | None = key(
+        number_range,
+        "to predict a number, not a class: its range; others are clipped into it",
+        default=None,
+    )
+    norm: float | None = key(
+        partial(between, low=2**-64, high=2**64),
+        "longer records are scaled down to it; it follows from [[columns]], if given",
+        default=None,
+    )
+    columns: tuple[str, ...] | None = key(
+        words, "the columns of numbers, best near 0 and of similar size", default=None
+    )
+    text: str | None = key(
+        word, "the column of text, instead of columns; the first map must take text", default=None
+    )
+    label: str | None = key(word, "the column of labels, or of the target", default=None)
+    cuts: tuple[float, ...] | None = key(
+        ascending,
+        "if the label is a number: where one class ends and the next begins",
+        default=None,
+    )
+    dtype: Dtype = key(one_of("float32", "float64"), "how numbers are stored", default="float32")
+    spelling: int | None = key(
+        a_rule,
+        "the rule by which values are spelled; leave it out: new states have 2",
+        default=None,
+        new=lambda config: config.records.rule,
+        earlier=1,
+    )
+
+    def __post_init__(self) -> None:
+        if self.classes is None and self.target is None:
+            missing = "classes is missing: add it, or target to predict a number"
+            raise InvalidValueError(f"{missing}, see {REFERENCE}")
+        if self.classes is not None and self.target is not None:
+            raise InvalidValueError("target must not be given with records.classes: remove one")
+        if self.columns is not None and self.text is not None:
+            raise InvalidValueError("text must not be given with records.columns: remove one")
+        if self.label in {*(self.columns or ()), self.text} - {None}:
+            raise refuse("label", "a column that is not a feature", self.label)
+        if self.cuts is not None and self.classes is None:
+            raise InvalidValueError("cuts must not be given with records.target: remove one")
+        if self.cuts is not None and len(self.cuts) != len(self.classes or ()) - 1:
+            allowed = f"{len(self.classes or ()) - 1} numbers for {len(self.classes or ())} classes"
+            raise refuse("cuts", allowed, shown=f"{len(self.cuts)}")
+        try:
+            places_in("classes", self.classes or (), self.rule)
+        except InvalidValueError as error:
+            raise InvalidValueError(f"{error}{self.spelling_hint}") from None
+
+    @property
+    def rule(self) -> int:
+        """The rule by which values are spelled, see `tidegate.data.spelling`."""
+        return NEWEST if self.spelling is None else self.spelling
+
+    @property
+    def spelling_hint(self) -> str:
+        """What to do about values that only rule 2 spells alike."""
+        old = "; for a state that version 0.1 created, add spelling = 1 to [records]"
+        return old if self.spelling is None else ""
+
+    @property
+    def predicted(self) -> Predicted:
+        """What is predicted: one of the classes, or the target."""
+        return predicted_of(self.classes, self.number, self.cuts)
+
+    @property
+    def number(self) -> Target | None:
+        """The number that is predicted; None if it is a class."""
+        return None if self.target is None else Target(*self.target)
+
+    @property
+    def class_count(self) -> int | None:
+        """The number of classes; None if a target is predicted."""
+        return None if self.classes is None else len(self.classes)
+
+    @property
+    def number_labels(self) -> bool:
+        """Whether the column of labels holds numbers, and not texts."""
+        whole = self.classes is not None and isinstance(self.classes[0], int)
+        return whole or self.cuts is not None or self.target is not None
+
+    @property
+    def groups(self) -> Sequence[int | str]:
+        """What surveys count: the classes, or the parts of the target's range."""
+        return self.predicted.labels
+
+    @property
+    def read(self) -> tuple[str, ...] | None:
+        """The columns of a record without its label, if they have names."""
+        return self.columns if self.text is None else (self.text,)
+
+    def build(self, kinds: Columns | None = None) -> SourceColumns:
+        """Which columns of a source are read.
+
+        Args:
+            kinds: The columns of [[columns]], if there are any.
+        """
+        if self.columns is None and self.text is None and kinds is None:
+            raise InvalidValueError(
+                "columns is missing: describe the columns in [[columns]] to use a source"
+            )
+        if self.label is None:
+            raise InvalidValueError("label is missing: add it to use a source")
+        return SourceColumns(
+            label=self.label,
+            features=(self.columns or ()) if kinds is None else tuple(kinds.names),
+            text=self.text,
+            number_labels=self.number_labels,
+            dtype=self.dtype,
+            kinds=kinds,
+            spelling=self.rule,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreTable:
+    """[store]: where the state's database and segments are, if not in its folder."""
+
+    database: str | None = key(
+        place, "PostgreSQL; password in PGPASSFILE or PGPASSWORD", default=None
+    )
+    segments: str | None = key(
+        place, "a URL or absolute path; credentials in the environment", default=None
+    )
+
+    def __post_init__(self) -> None:
+        self.build()
+
+    def build(self) -> Locations:
+        """The locations."""
+        return Locations(database=self.database, segments=self.segments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishTable:
+    """[publish]: a folder for copies of the releases, without records."""
+
+    folder: str = key(place, "the folder that releases are written to")
+
+
+def dask(**options: Any) -> "Dask":
+    """The Dask engine, if its extra is installed."""
+    try:
+        from tidegate.run.cluster import Dask  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        allowed = (
+            "memory or disk without the extra: in your clone of Tidegate, run pip install '.[dask]'"
+        )
+        raise refuse("engine", allowed, "dask") from error
+    return Dask(**options)
+
+
+ENGINES: dict[str, Callable[..., Engine]] = {"memory": Memory, "disk": Disk, "dask": dask}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeTable:
+    """[compute]: where fits are computed."""
+
+    engine: str = key(
+        one_of(*ENGINES),
+        '"disk" if the records of a fit do not fit in memory; "dask" for a cluster',
+        default="memory",
+    )
+    workers: int | None = key(
+        optional, "how many processes to start on this machine", only=("dask",), default=None
+    )
+    scheduler: str | None = key(
+        place, "the address of a running Dask scheduler", only=("dask",), default=None
+    )
+
+    def __post_init__(self) -> None:
+        self.build()
+
+    def build(self) -> Engine:
+        """The engine; a cluster is started or connected to at the first fit."""
+        given = given_keys(self, "engine")
+        if self.engine != "dask" and given:
+            wrong = f"{next(iter(given))} is a key of dask, not of {self.engine}"
+            raise InvalidValueError(f'{wrong}: remove it, or set engine = "dask"')
+        return ENGINES[self.engine](**given)

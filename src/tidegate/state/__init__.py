@@ -1,0 +1,1 @@
+"""Where a Gate keeps everything: records, persons, ledger and releases, durably."""

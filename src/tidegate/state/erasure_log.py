@@ -1,0 +1,213 @@
+"""The erasure log: destroys what a state holds of a record or of a person."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from tidegate.checks import StoreError
+from tidegate.failpoints import failpoint
+from tidegate.state.erasure import ERASED, Chosen, Erasure, Target, erased
+from tidegate.state.erasure_lines import erasure_of, line_of, rows_of
+from tidegate.state.record_log import RecordLog
+from tidegate.state.release_log import ReleaseLog
+from tidegate.state.segment_folder import SegmentFolder
+from tidegate.state.state_database import StateDatabase
+from tidegate.state.store import Segment
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A segment without the content of some slots."""
+
+    row: Row  # for the table `segments`
+    slots: tuple[int, ...]  # of the stream
+    counts: Mapping[int, int]  # how many of the slots each target erases, by its index
+
+
+Ready = dict[str, Rewritten | None]
+"""Segments written again, by the names of the old files."""
+
+
+class ErasureLog(RecordLog, ReleaseLog):
+    """Erases slots of the record log, and adds a line for each erasure to the history.
+
+    New files are written before the transaction that names them. Whoever reads after it finds the
+    new content. The old files are deleted last: if that is interrupted, the next opening does it.
+    """
+
+    def __init__(self, state: StateDatabase, files: SegmentFolder, segment_records: int) -> None:
+        RecordLog.__init__(self, state, files, segment_records)
+        ReleaseLog.__init__(self, state)
+        self._one_at_a_time = threading.Lock()
+
+    def erase(
+        self,
+        targets: Sequence[Target],
+        *,
+        time: datetime,
+        end_fits: Callable[[], object] | None = None,
+    ) -> list[Erasure]:
+        """Destroy what is held of records or persons; the slots stay, as unusable ones.
+
+        Everything is covered that was appended before. A segment is written again once, however
+        many targets it has. Call it only once the database is known to be the newest, see `sweep`.
+
+        Args:
+            targets: What to erase, in one transaction.
+            time: The time for the lines.
+            end_fits: Called after the commit, before the old files are deleted; returns when no fit
+                reads them.
+
+        Returns:
+            An erasure for each target, in the same order.
+        """
+        with self._one_at_a_time:
+            self._state.held_lock()
+            ready: Ready = {}
+            try:
+                self._prepare(targets, ready)
+                with self._state.transaction("erase"):
+                    lines, gone = self._replace(targets, ready, time)
+            except BaseException:
+                if self._state.lock is not None:  # rolled back: no row names the new files
+                    self._delete(_new_files(ready))
+                raise
+            if end_fits is not None:
+                end_fits()
+            with self._state.explained():
+                for file in gone:
+                    failpoint("erase.unlink")
+                    self._files.delete(file)
+                    self._sound.discard(file)
+                failpoint("erase.scrub")
+                self.sweep()  # also what an interrupted erasure left behind
+                self._state.scrubbing.scrub(now=True)
+            return list(map(erasure_of, lines))
+
+    def erased(self) -> list[Erasure]:
+        """All erasures, in order."""
+        with self._state.explained():
+            return [erasure_of(row) for row in rows_of(self._db)]
+
+    def _prepare(self, targets: Sequence[Target], ready: Ready) -> None:
+        """Write the new files beside the old ones, without keeping others from the database."""
+        for segment in self._touched(targets):
+            if segment.file is None:
+                continue
+            try:
+                ready[segment.file] = self._rewritten(targets, segment)
+            except StoreError:
+                if segment in self.held():  # else it was forgotten meanwhile
+                    raise
+        if any(ready.values()):
+            with self._state.explained():
+                self._files.sync()
+
+    def _replace(
+        self, targets: Sequence[Target], ready: Ready, time: datetime
+    ) -> tuple[list[Row], list[str]]:
+        """Within the transaction, put new segments in place; return the lines and the old files."""
+        segments: list[tuple[Segment, Rewritten]] = []
+        written = False
+        for segment in self._touched(targets):
+            if segment.file in ready:
+                new = ready[segment.file]
+            else:  # it waits in the database, or arrived just now
+                new = self._rewritten(targets, segment)
+                ready[segment.file or f"{segment.stream} {segment.span.start}"] = new
+                written |= new is not None and segment.file is not None
+            if new is None:
+                continue
+            stream, start = segment.stream, segment.span.start
+            self._state.delete("segments", "stream = ? AND start = ?", stream, start)
+            self._state.insert("segments", [new.row])
+            self._mark(stream, new.slots)
+            segments.append((segment, new))
+        if written:
+            self._files.sync()
+        lines: list[Row] = []
+        for index, target in enumerate(targets):
+            erased_in = [
+                (segment.stream, *segment.span, new.row[4], new.counts[index])
+                for segment, new in segments
+                if index in new.counts
+            ]
+            history = lines[-1][-1] if lines else self._history()
+            erased_in += self._forgotten(target)
+            lines.append(line_of(self._db, history, target.kind, time, erased_in))
+            self._state.insert("erasures", lines[-1:])
+        return lines, [segment.file for segment, _ in segments if segment.file is not None]
+
+    def _touched(self, targets: Sequence[Target]) -> list[Segment]:
+        return [
+            segment
+            for segment in self.held()
+            if any(each.touches(segment.stream, segment.span) for each in targets)
+        ]
+
+    def _rewritten(self, targets: Sequence[Target], segment: Segment) -> Rewritten | None:
+        """A segment without the slots that are to be erased now; None if there are none."""
+        stream, span = segment.stream, segment.span
+        (piece,) = self.pieces(stream, span)
+        records = piece.load()
+        before: Chosen = np.zeros(records.n, np.bool_)
+        before[self.marked(stream, span) - span.start] = True
+        gone, counts = before.copy(), dict[int, int]()
+        for index, target in enumerate(targets):
+            if target.touches(stream, span):
+                more = target.chosen(span, records) & ~gone
+                gone |= more
+                counts[index] = int(more.sum())
+        gone &= ~before
+        if not gone.any():
+            return None
+        few = span.size + 1 if segment.file is None else 0  # it stays where it is
+        stored = self._written(f"{stream}-{span.start}", erased(records, gone), few)
+        slots = tuple((np.flatnonzero(gone) + span.start).tolist())
+        counts = {index: count for index, count in counts.items() if count}
+        return Rewritten((stream, *span, *stored), slots, counts)
+
+    def _mark(self, stream: str, slots: Iterable[int]) -> None:
+        """Note in the quarantine that slots were erased; delete what it says about them.
+
+        Rows only get shorter, or are added at the end, see `SqliteDatabase`.
+        """
+        for slot in slots:
+            old = self._state.rows("quarantine", "stream = ? AND slot = ?", stream, slot)
+            new = (stream, slot, ERASED, None)
+            if not old:
+                self._state.insert("quarantine", [new])
+                continue
+            self._state.sums.remove("quarantine", old)
+            self._state.sums.add("quarantine", [new])
+            self._db.execute(
+                "UPDATE quarantine SET reason = ?, payload = NULL WHERE stream = ? AND slot = ?",
+                (ERASED, stream, slot),
+            )
+
+    def _forgotten(self, target: Target) -> list[Row]:
+        """Erase what the quarantine says about a record that is not held any more."""
+        if target.slot is None:
+            return []
+        stream, slot = target.slot
+        old = self._state.rows("quarantine", "stream = ? AND slot = ?", stream, slot)
+        if not old or old[0][2] == ERASED:
+            return []
+        self._mark(stream, [slot])
+        return [(stream, slot, slot + 1, None, 1)]
+
+    def _delete(self, files: Iterable[str]) -> None:
+        with suppress(OSError):  # the next opening deletes them
+            for file in files:
+                self._files.delete(file)
+
+
+def _new_files(ready: Ready) -> list[str]:
+    return [new.row[5] for new in ready.values() if new is not None and new.row[5]]
