@@ -16,7 +16,7 @@ from tests.state.gatelife import config, opened, stream
 from tests.state.postgres_server import BINARIES, DATABASES
 from tidegate.gate import Gate
 from tidegate.run.config.locations import Locations
-from tidegate.state.elsewhere import Elsewhere
+from tidegate.state.opening import Elsewhere
 from tidegate.state.verification import verify
 
 CONTRIB = Path(__file__).parent.parent / "contrib"
@@ -50,7 +50,7 @@ def restore(backup: Path, state: Path) -> None:
     shutil.rmtree(state)
     shutil.copytree(backup, state)
     elsewhere = Elsewhere.of(state)
-    if elsewhere is not None:
+    if elsewhere.name:
         ask = [str(BINARIES / "psql"), "-qX", f"--dbname={elsewhere.locations.database}"]
         name = elsewhere.name
         away = f"--command=ALTER SCHEMA {name} RENAME TO {name}_broken"

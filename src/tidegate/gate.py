@@ -1,6 +1,6 @@
 """The Gate: takes records in and gives releases out, durably."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from tidegate.checks import InvalidValueError, StoreError, nothing, refuse
+from tidegate.data.columns.table import as_table, few
 from tidegate.data.intake import Intake
 from tidegate.data.records import Records
 from tidegate.data.rows import Rows
@@ -21,15 +22,14 @@ from tidegate.sources import RawBatch, Source, every, once, raw_batch
 from tidegate.sources.configured import Follow
 from tidegate.sources.source import check_ids
 from tidegate.state import publish_folder
-from tidegate.state.attempts import CheckedEngine
 from tidegate.state.damage import RESTORE, readable
-from tidegate.state.durable_run import Clock, DurableRun, StateSteps, now
+from tidegate.state.durable_run import CheckedEngine, Clock, DurableRun, StateSteps, now
 from tidegate.state.erasing import Erasing, ErasureRequests
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.inspecting import Consent
 from tidegate.state.ledger_view import LedgerView
-from tidegate.state.measured_steps import MeasuredSteps
 from tidegate.state.person_ids import PersonIds, has_owners, key_maker
+from tidegate.state.quality import MeasuredSteps
 from tidegate.state.source_loop import (
     PAUSE,
     check_configured,
@@ -41,12 +41,17 @@ from tidegate.state.source_loop import (
     never,
     releases_of,
 )
-from tidegate.state.stopped import Stop, check_correction, corrected_note
+from tidegate.state.stopped import Stop, corrected, corrected_note
 from tidegate.state.store import Batch, NoStateError, Quarantined, Store
-from tidegate.state.unusable import reasons_for
 from tidegate.whole_file import delete_unfinished
 
 __all__ = ["Config", "Gate"]
+
+UNUSABLE = {
+    "classes": "a value is missing or not a finite number, or the label is not a class",
+    "target": "a value or the target is missing or not a finite number",
+}
+"""Why a record of plain numbers cannot be used, by what is predicted."""
 
 
 class Gate(Erasing):
@@ -93,7 +98,6 @@ class Gate(Erasing):
         self.persons = PersonIds(store, config)
         self.erasure_requests = ErasureRequests()
         self.corrected: str | None = None  # what correcting a stopped state did
-        self._forms: dict[str, Rows] = {}  # for each stream that has records
 
     @classmethod
     def open(
@@ -125,11 +129,11 @@ class Gate(Erasing):
                 check_readable(sources.values())
         store = _open_store(Path(folder), config, upgrade=upgrade)
         try:
-            config, stop = _same_config(store, config)
-            if stop is not None and sources is not None:
+            config, stops = _same_config(store, config)
+            if stops and sources is not None:
                 check_readable(sources.values())  # before its settings become fixed again
             gate = cls(store, config, clock)
-            gate._recover(Path(folder), stop)
+            gate._recover(Path(folder), stops)
         except BaseException:
             store.close()
             raise
@@ -158,21 +162,21 @@ class Gate(Erasing):
             store.close()
             raise
 
-    def _recover(self, state: Path, stop: Stop | None = None) -> None:
+    def _recover(self, state: Path, stops: Sequence[Stop]) -> None:
         """Check that the gate can continue, and finish work that a crash interrupted.
 
         Args:
             state: The state folder.
-            stop: The stop that the configuration corrects, if it does.
+            stops: The stop that the configuration corrects, if it does.
         """
         check_holdout(self.config, self.store)
         _ = self._steps.holdout  # raises now if it cannot be read
         self.persons.check()
-        if (published := self._steps.published) is not None:
+        for published in self._steps.published:
             publish_folder.check_separate(published, state)
             delete_unfinished(published)
             publish_folder.check_same_state(published, self.store)
-        if stop is not None:
+        for stop in stops:
             later = sum(map(self.store.count, self.streams)) - stop.span.size
             self.store.correct(self.config.to_json(), self.config.privacy_json())
             self.corrected = corrected_note(stop, later)
@@ -287,15 +291,13 @@ class Gate(Erasing):
 
     def _clean(self, stream: str, raw: RawBatch) -> Records:
         """Records converted to the form that the first batch of their stream fixed."""
-        for name in self.streams:
-            if name not in self._forms and (form := self.store.form(name)) is not None:
-                self._forms[name] = form
-        intake: Intake = replace(self.settings.intake, form=self._forms.get(stream))
+        found = ((name, self.store.form(name)) for name in self.streams)
+        forms = {name: form for name, form in found if form is not None}
+        intake: Intake = replace(self.settings.intake, form=forms.get(stream))
         records = intake.records(raw.X, raw.y)
         if intake.packed is not None:
             return records  # all are of the columns' width
-        public = self._steps.holdout
-        rows = [*self._forms.values(), *([] if public is None else [public.X])]
+        rows = [*forms.values(), *(public.X for public in self._steps.holdout)]
         for width in {each.shape[1] for each in rows} - {records.X.shape[1]}:
             mismatch = f"X has {records.X.shape[1]} features, but {width} were expected"
             raise InvalidValueError(f"{mismatch}: use {width} for all streams and the holdout")
@@ -379,10 +381,7 @@ class Gate(Erasing):
     def ledger_view(self) -> LedgerView:
         """A view of all charges that can be updated as they grow."""
         descends = LEARNERS[self.config.learner.kind].descends
-        persons = self.plan.protects.persons
-        measured = MeasuredSteps(
-            self.store, budget=self.plan.budget, predicted=self.about.predicted, persons=persons
-        )
+        measured = MeasuredSteps(self.store, self.settings)
         return LedgerView(self.store, self.streams, descends=descends, measured=measured)
 
 
@@ -404,13 +403,13 @@ def _open_store(folder: Path, config: Config | None, *, upgrade: bool) -> Folder
         )
 
 
-def _same_config(store: Store, config: Config | None) -> tuple[Config, Stop | None]:
+def _same_config(store: Store, config: Config | None) -> tuple[Config, list[Stop]]:
     """The configuration to use, and the stop that it corrects, if it does.
 
     A change of a setting that affects privacy is refused, unless the state is stopped.
     """
     if config is not None and _kept_as(config, store):
-        return config.settled(), None
+        return config.settled(), []
     with readable("the configuration in the database"):
         frozen = Config.from_json(store.config())
         kept = store.settings()
@@ -419,11 +418,28 @@ def _same_config(store: Store, config: Config | None) -> tuple[Config, Stop | No
         edited = "the configuration in the database is not the one that the state was created with"
         raise StoreError(f"{edited}: {'; '.join(forged)}: {RESTORE}")
     if config is None:
-        return frozen, None
+        return frozen, []
     config = config.settled(frozen)
-    return config, check_correction(store, frozen, config)
+    return config, corrected(store, frozen, config)
 
 
 def _kept_as(config: Config, store: Store) -> bool:
     """Whether a state was created with exactly this configuration, and has it still."""
     return (store.config(), store.settings()) == (config.to_json(), config.privacy_json())
+
+
+def reasons_for(config: Config, raw: RawBatch, unusable: Sequence[int]) -> Mapping[int, str]:
+    """The reason for each unusable slot of a batch: with columns, those that it contradicts."""
+    columns, records = config.column_map(), config.records
+    if columns is None or not unusable:
+        return dict.fromkeys(unusable, UNUSABLE[records.predicted.kind])
+    wrong = columns.bad(as_table(raw.X, columns.names)[list(unusable)])
+    found = {
+        slot: [each.shown for each in columns.checked if wrong[each.name][place]]
+        for place, slot in enumerate(unusable)
+    }
+    no_label = records.predicted.missing
+    return {
+        slot: f"not of its column's kind: {few(names)}" if names else no_label
+        for slot, names in found.items()
+    }

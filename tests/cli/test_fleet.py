@@ -26,7 +26,7 @@ from tests.state.sent import messages
 from tidegate.cli import fleet_scheduler
 from tidegate.cli.fleet_members import Fleet, Member, MemberStatus, member_row
 from tidegate.gate import Gate
-from tidegate.state.integrity import HISTORY
+from tidegate.state.damage import HISTORY
 from tidegate.state.publish_folder import newest_published
 
 MEMBERS = {"north": "", "south": "", "east": "budget.epsilon = 0.5\n"}

@@ -45,7 +45,6 @@ MEASURED = {
     "bench/scale.py": {
         "tidegate.run.cluster",
         "tidegate.run.engine",
-        "tidegate.state.segment_folder",
         "tidegate.state.segments",
         "tidegate.learn.objective",
         "tidegate.data.parts",

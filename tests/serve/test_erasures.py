@@ -25,7 +25,7 @@ from tidegate.serve.gate_runner import Current, GateRunner
 from tidegate.serve.limits import Limits
 from tidegate.serve.training_process import TrainingProcessGate
 from tidegate.sources import raw_batch
-from tidegate.state.attempts import RESTARTS
+from tidegate.state.durable_run import RESTARTS
 from tidegate.state.erasure import has_content
 from tidegate.state.verification import verify
 

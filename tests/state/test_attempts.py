@@ -31,8 +31,7 @@ from tidegate.run.config.locations import Locations
 from tidegate.run.executor import FitJob
 from tidegate.schedule import Span
 from tidegate.sources import raw_batch
-from tidegate.state.attempts import RESTARTS, Attempts, CheckedEngine, Turns
-from tidegate.state.durable_run import DurableRun
+from tidegate.state.durable_run import RESTARTS, Attempts, CheckedEngine, DurableRun, Turns
 from tidegate.state.erasure import OnePerson, OneRecord, Target, has_content
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.store import Batch, ErasedError

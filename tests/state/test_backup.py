@@ -15,7 +15,7 @@ from tests.state.postgres_server import BINARIES, DATABASES
 from tidegate.checks import StoreError
 from tidegate.gate import Gate
 from tidegate.run.config.locations import Locations
-from tidegate.state.elsewhere import Elsewhere
+from tidegate.state.opening import Elsewhere
 from tidegate.state.verification import verify
 
 
@@ -28,7 +28,7 @@ def copy_segments(state: Path, backup: Path) -> None:
 def dump(state: Path, backup: Path) -> None:
     """Copy the database, as `sqlite3 .backup` or `pg_dump` does, while a gate has it open."""
     elsewhere = Elsewhere.of(state)
-    if elsewhere is None:
+    if not elsewhere.name:
         with (
             closing(sqlite3.connect(state / "state.db")) as theirs,
             closing(sqlite3.connect(backup / "state.db")) as ours,
@@ -45,7 +45,7 @@ def dump(state: Path, backup: Path) -> None:
 def restore(backup: Path) -> None:
     """Put the database of a backup in the place of the one that there is."""
     elsewhere = Elsewhere.of(backup)
-    if elsewhere is not None:
+    if elsewhere.name:
         server = f"--dbname={elsewhere.locations.database}"
         ask = [str(BINARIES / "psql"), "-qX", server, "--set=ON_ERROR_STOP=1"]
         drop = f"DROP SCHEMA {elsewhere.name} CASCADE;".encode()

@@ -16,9 +16,9 @@ from tests.cli.run import Done, tidegate
 from tests.state.commands import NOBODY, Ended, clocked, command, grow, hashes, make
 from tidegate.checks import StoreError
 from tidegate.gate import Gate
+from tidegate.state.database import SqliteDatabase
 from tidegate.state.publish_folder import newest_published
 from tidegate.state.publish_folder import verify as verify_folder
-from tidegate.state.sqlite import SqliteDatabase
 
 FIRST, ALL = 650, 950
 

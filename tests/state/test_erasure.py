@@ -37,7 +37,7 @@ from tidegate.run.config.locations import Locations
 from tidegate.run.executor import FitJob
 from tidegate.schedule import Span
 from tidegate.sources import RawBatch, raw_batch
-from tidegate.state import scrubbing
+from tidegate.state import state_database
 from tidegate.state.erasure import OnePerson, OneRecord, erased, has_content
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.store import Batch, ErasedError
@@ -163,7 +163,10 @@ def test_a_person_is_erased_everywhere_and_stays_the_owner(tmp_path: Path, kind:
 def test_any_order_of_appending_erasing_and_forgetting(
     acts: list[tuple[str, float]], cut: int, times: int, segment_records: int
 ) -> None:
-    with tempfile.TemporaryDirectory() as name, patch.object(scrubbing, "SCRUB_INTERVAL", 0.01):
+    with (
+        tempfile.TemporaryDirectory() as name,
+        patch.object(state_database, "SCRUB_INTERVAL", 0.01),
+    ):
         folder = Path(name) / "state"
         gone: set[int] = set()
         count, first = 0, 0

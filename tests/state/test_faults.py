@@ -23,11 +23,9 @@ from tidegate.failpoints import NAMES
 from tidegate.run.config.locations import Locations
 from tidegate.schedule import Span
 from tidegate.state import segments
-from tidegate.state.database import Database
-from tidegate.state.elsewhere import Elsewhere
 from tidegate.state.folder_store import FolderStore
-from tidegate.state.segment_folder import SegmentFolder
-from tidegate.state.sqlite import SqliteDatabase
+from tidegate.state.opening import Elsewhere
+from tidegate.state.segments import SegmentFolder
 from tidegate.state.store import Batch, Quarantined
 
 BATCHES = 14
@@ -196,10 +194,8 @@ def first_file(folder: Path) -> Path:
 def change_rows(folder: Path, query: str) -> None:
     """Have somebody else change the database."""
     elsewhere = Elsewhere.of(folder)
-    if elsewhere is None:
-        database: Database = SqliteDatabase(folder, writes=True)
-    else:
-        database = elsewhere.database(folder, writes=True)
+    database = elsewhere.database(folder, writes=True)
+    if elsewhere.name:
         query = query.replace("zeroblob", "public.zeroblob")
     with closing(database):
         database.connect()

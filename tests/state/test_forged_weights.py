@@ -13,10 +13,9 @@ from tidegate.checks import StoreError
 from tidegate.gate import Config, Gate
 from tidegate.release import FIRST, canonical
 from tidegate.release import seal as sealed
-from tidegate.state.fit_rows import PlannedWeights, weights_of
-from tidegate.state.integrity import BEGINNING, HISTORY, after
-from tidegate.state.layout import STEP, covered, with_fits
-from tidegate.state.sqlite import SqliteDatabase
+from tidegate.state.damage import BEGINNING, HISTORY, after
+from tidegate.state.database import SqliteDatabase
+from tidegate.state.store import STEP, PlannedWeights, covered, weights_of, with_fits
 
 Fields = dict[str, Any]
 Edit = Callable[[Fields, Fields], object]

@@ -17,10 +17,11 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import Gate
 from tidegate.release import canonical
 from tidegate.sources import Batches
-from tidegate.state.integrity import BEGINNING, after, digest
-from tidegate.state.layout import STEP, covered, sums_of, with_fits
+from tidegate.state.damage import BEGINNING, after, digest
+from tidegate.state.database import SqliteDatabase
+from tidegate.state.layout import sums_of
 from tidegate.state.publish_folder import manifest
-from tidegate.state.sqlite import SqliteDatabase
+from tidegate.state.store import STEP, covered, with_fits
 from tidegate.state.verification import verify
 
 Edit = Callable[[sqlite3.Connection], object]

@@ -22,9 +22,9 @@ from tests.state.marked import batch, found, marks
 from tidegate.failpoints import NAMES
 from tidegate.gate import Gate
 from tidegate.schedule import Span
-from tidegate.state import scrubbing
+from tidegate.state import state_database
+from tidegate.state.database import PAGE
 from tidegate.state.folder_store import FolderStore
-from tidegate.state.sqlite import PAGE
 
 # children come from a process that has everything imported and no threads: quick and safe
 children = get_context("forkserver")
@@ -112,7 +112,10 @@ def test_nothing_of_what_is_forgotten_stays_in_many_lives(
 
 def lived(acts: list[Act], cut: int, width: int, segment_records: int) -> None:
     """Have a store live through what happens, and look for what it has forgotten."""
-    with tempfile.TemporaryDirectory() as name, patch.object(scrubbing, "SCRUB_INTERVAL", 0.01):
+    with (
+        tempfile.TemporaryDirectory() as name,
+        patch.object(state_database, "SCRUB_INTERVAL", 0.01),
+    ):
         folder = Path(name) / "state"
         store = FolderStore(folder, "config", segment_records=segment_records)
         reader: FolderStore | None = None
@@ -305,7 +308,7 @@ def test_many_steps_in_a_row_are_scrubbed_together(tmp_path: Path) -> None:
         for before in range(0, 281, 70):
             store.forget("records", before)
         assert not left(tmp_path, lambda: held(store))
-        assert scrub.call_count <= 2 + (time.monotonic() - begun) / scrubbing.SCRUB_INTERVAL
+        assert scrub.call_count <= 2 + (time.monotonic() - begun) / state_database.SCRUB_INTERVAL
 
 
 def test_closing_finishes_what_waits(tmp_path: Path) -> None:

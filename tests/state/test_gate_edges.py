@@ -15,7 +15,7 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import Gate
 from tidegate.release import Card, export_formats
 from tidegate.schedule import Span
-from tidegate.state.integrity import HISTORY
+from tidegate.state.damage import HISTORY
 from tidegate.state.verification import verify
 
 

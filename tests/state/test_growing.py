@@ -17,9 +17,9 @@ from tidegate.release import to_markdown
 from tidegate.run.config import ConfigError
 from tidegate.schedule import Span
 from tidegate.schedule.plan import Plan
-from tidegate.state.fit_rows import PlannedWeights
-from tidegate.state.sqlite import SqliteDatabase
+from tidegate.state.database import SqliteDatabase
 from tidegate.state.status import public_status
+from tidegate.state.store import PlannedWeights
 from tidegate.state.verification import verify
 
 CONFIG = """

@@ -19,7 +19,7 @@ from tidegate.learn.survey import Survey
 from tidegate.privacy.budget import allowance_of
 from tidegate.release.markdown import to_markdown
 from tidegate.state.folder_store import FolderStore
-from tidegate.state.measured_steps import MAX_STEPS_KEPT, alarm_in_words
+from tidegate.state.quality import MAX_STEPS_KEPT, alarm_in_words
 from tidegate.state.status import public_status
 
 STEP, STEPS, CHANGE = 2000, 8, 5

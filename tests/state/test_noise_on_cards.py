@@ -28,11 +28,11 @@ from tidegate.privacy.budget import Allowance
 from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.release import seal as chained
 from tidegate.state import publish_folder
-from tidegate.state.fit_rows import PlannedWeights
-from tidegate.state.integrity import BEGINNING, HISTORY, after
-from tidegate.state.layout import FIT, STEP, covered, sums_of, with_fits
+from tidegate.state.damage import BEGINNING, HISTORY, after
+from tidegate.state.database import SqliteDatabase
+from tidegate.state.layout import sums_of
 from tidegate.state.quality import scores_on_card
-from tidegate.state.sqlite import SqliteDatabase
+from tidegate.state.store import FIT, STEP, PlannedWeights, covered, with_fits
 from tidegate.state.verify_noise import Recomputed, problems_of_card
 
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-6}

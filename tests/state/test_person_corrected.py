@@ -18,8 +18,8 @@ from tidegate.learn.persons import Owned
 from tidegate.run.config import ConfigError
 from tidegate.schedule import Span
 from tidegate.state import person_log
+from tidegate.state.database import PAGE
 from tidegate.state.person_runs import Run
-from tidegate.state.sqlite import PAGE
 
 PERSON = {"id": "who", "contributions": 2}
 

@@ -25,8 +25,8 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import Gate
 from tidegate.run.config import Config
 from tidegate.run.config.locations import Locations
-from tidegate.state.elsewhere import Elsewhere
 from tidegate.state.folder_store import FolderStore
+from tidegate.state.opening import Elsewhere
 from tidegate.state.postgres import PostgresDatabase
 from tidegate.state.store import Batch, Quarantined
 from tidegate.state.verification import verify
@@ -202,7 +202,6 @@ def test_a_standby_is_refused(own: Server, tmp_path: Path) -> None:
     with closing(FolderStore(tmp_path / "state", "config", locations=locations)) as store:
         store.append(batch(0))
     elsewhere = Elsewhere.of(tmp_path / "state")
-    assert elsewhere is not None
     with TemporaryDirectory(prefix="pg-") as folder, ExitStack() as stack:
         standby = Server(Path(folder), ahead=own)
         stack.callback(standby.stop)
@@ -233,7 +232,6 @@ def test_a_copy_of_the_folder_is_no_second_gate(state: Path, tmp_path: Path) -> 
 
 def test_an_older_copy_of_the_database_is_refused(state: Path) -> None:
     elsewhere = Elsewhere.of(state)
-    assert elsewhere is not None
     url, name = elsewhere.locations.database, elsewhere.name
     ask = [str(BINARIES / "psql"), "-qX", f"--dbname={url}", "--set=ON_ERROR_STOP=1"]
     dump = [str(BINARIES / "pg_dump"), f"--dbname={url}", f"--schema={name}"]
@@ -294,7 +292,6 @@ def test_a_name_that_the_server_cannot_keep_is_refused_and_nothing_else(state: P
 
 def test_what_the_server_refuses_is_told_without_the_row(state: Path) -> None:
     elsewhere = Elsewhere.of(state)
-    assert elsewhere is not None
     server().ask(f"ALTER TABLE {elsewhere.name}.quarantine ADD CHECK (slot < 0)")
     unusable = Quarantined(slot=0, reason="no number", payload="private-payload")
     with closing(FolderStore(state)) as store:

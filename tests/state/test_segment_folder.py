@@ -21,10 +21,10 @@ from tidegate.cli.fleet_scheduler import run_fleet
 from tidegate.gate import Gate
 from tidegate.run.config.locations import Locations
 from tidegate.schedule import Span
-from tidegate.state.elsewhere import Elsewhere
 from tidegate.state.folder_store import FolderStore
+from tidegate.state.opening import Elsewhere
 from tidegate.state.publish_folder import publish
-from tidegate.state.segment_folder import fetched, inside
+from tidegate.state.segments import fetched, inside
 from tidegate.state.store import Batch
 
 
@@ -125,13 +125,12 @@ def test_a_bucket_that_refuses_leaves_all_as_it_was(state: Path, bucket: Objects
 @pytest.mark.slow
 def test_any_process_reads_a_segment_by_its_address(state: Path, bucket: Objects) -> None:
     elsewhere = Elsewhere.of(state)
-    assert elsewhere is not None
     with closing(FolderStore(state)) as store:
         segment = store.held()[0]
     where = elsewhere.segments(state).where(str(segment.file))
     assert where == inside(bucket.uri, f"{elsewhere.name}/{segment.file}")
     assert memoryview(fetched(where)).nbytes == segment.size
-    load = "from tidegate.state.segment_folder import fetched; import sys"
+    load = "from tidegate.state.segments import fetched; import sys"
     program = f"{load}; sys.stdout.buffer.write(memoryview(fetched({where!r})))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert found.stdout == bucket.objects[first(bucket)]

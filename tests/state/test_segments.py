@@ -15,8 +15,16 @@ from scipy.sparse import csr_array
 from tests.state.made import records, same
 from tidegate.checks import StoreError
 from tidegate.data.records import Records
-from tidegate.state.segment_folder import LocalFolder, fetched
-from tidegate.state.segments import Stored, checksum, pack, part, unpack, write
+from tidegate.state.segments import (
+    LocalFolder,
+    Stored,
+    checksum,
+    fetched,
+    pack,
+    part,
+    unpack,
+    write,
+)
 
 KINDS = ["float32", "float64", "sparse float32", "sparse float64"]
 

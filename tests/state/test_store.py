@@ -23,7 +23,7 @@ from tidegate import whole_file
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import Gate
 from tidegate.schedule import Span
-from tidegate.state import record_log, segment_folder, state_database
+from tidegate.state import record_log, segments, state_database
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.store import Batch, Quarantined
 
@@ -83,7 +83,7 @@ def test_a_file_is_durable_before_its_row(tmp_path: Path, monkeypatch: pytest.Mo
         assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
         monkeypatch.setattr(os, "fsync", synchronised)
-        for module in (whole_file, segment_folder, state_database):
+        for module in (whole_file, segments, state_database):
             monkeypatch.setattr(module, "failpoint", order.append)
         store.append(batch(0, 8))
     names = ["segment.write", "segment.fsync", "file", "segment.rename", "segment.folder", "folder"]

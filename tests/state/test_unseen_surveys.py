@@ -21,7 +21,7 @@ from tidegate.run.config.keys import given_keys
 from tidegate.schedule import Span
 from tidegate.schedule.plan import Plan
 from tidegate.state import state_database
-from tidegate.state.fit_rows import _text
+from tidegate.state.store import _text
 from tidegate.state.verification import verify
 
 SHARE = Fraction(1, 10)

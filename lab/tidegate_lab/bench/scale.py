@@ -29,8 +29,7 @@ from tidegate.learn import Logistic, Solution
 from tidegate.learn.objective import Objective
 from tidegate.learn.solver import certified_minimum
 from tidegate.run.engine import OnDisk
-from tidegate.state.segment_folder import LocalFolder
-from tidegate.state.segments import Stored, write
+from tidegate.state.segments import LocalFolder, Stored, write
 from tidegate_lab.bench.peers import module
 from tidegate_lab.bench.table import faster, ms, number, say, seconds, show, within, yes
 

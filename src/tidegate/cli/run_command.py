@@ -23,7 +23,7 @@ from tidegate.run.config import Config
 from tidegate.run.step_admission import StepAdmission, warning
 from tidegate.schedule.progress import ONLY
 from tidegate.state.ledger_view import LedgerView
-from tidegate.state.measured_steps import alarm_in_words, alarm_row
+from tidegate.state.quality import alarm_in_words, alarm_row
 
 RUN_EPILOG = """\b
 Examples:

@@ -25,9 +25,9 @@ from tidegate.release.measure_words import PLUS_MINUS, compact, guarded_value, i
 from tidegate.release.verdict import accuracy_alone, verdict
 from tidegate.schedule.progress import ONLY
 from tidegate.state.ledger_view import LedgerView
-from tidegate.state.measured_steps import alarm_in_words
 from tidegate.state.person_view import in_words as person_in_words
 from tidegate.state.person_view import paid_by
+from tidegate.state.quality import alarm_in_words
 from tidegate.state.status import behind_in_words, stopped_rows, verdict_row
 from tidegate.state.status import status as status_of
 from tidegate.state.store import Evaluation, Step

@@ -23,8 +23,7 @@ from tidegate.learn.range_advice import (
 )
 from tidegate.release.measure_words import PLUS_MINUS, margin
 from tidegate.schedule.progress import ONLY
-from tidegate.state.measured_steps import MeasuredStep, alarm_in_words, alarm_row, drift_row
-from tidegate.state.quality import shares_of
+from tidegate.state.quality import MeasuredStep, alarm_in_words, alarm_row, drift_row, shares_of
 
 Row = dict[str, Any]
 

@@ -18,7 +18,7 @@ from tidegate.release.model import Scorer
 from tidegate.schedule.progress import BEHIND
 from tidegate.sources import RawBatch
 from tidegate.state.erasure import Erasure
-from tidegate.state.measured_steps import alarm_in_words, alarm_row
+from tidegate.state.quality import alarm_in_words, alarm_row
 
 log = logging.getLogger("tidegate.serve")
 

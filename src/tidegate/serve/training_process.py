@@ -5,7 +5,7 @@ took two to four times as long. A process can also run with a lower priority.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,8 +29,8 @@ class TrainingProcessGate(Gate):
 
     _fits: Process | None = None  # None for a read-only gate
 
-    def _recover(self, state: Path, stop: Stop | None = None) -> None:
-        super()._recover(state, stop)
+    def _recover(self, state: Path, stops: Sequence[Stop]) -> None:
+        super()._recover(state, stops)
         setup, check = (state.absolute(), self.config.compute), self._run.attempts.check
         self._fits = Process("training", _training, *setup, check=check)
 

@@ -16,7 +16,7 @@ from tidegate.release import Card
 from tidegate.release.card import PACKAGES
 from tidegate.schedule import TwoStream
 from tidegate.schedule.registry import SCHEDULES
-from tidegate.state.integrity import HISTORY, SETTINGS
+from tidegate.state.damage import HISTORY, SETTINGS
 
 TOP = {
     *("release", "fit", "at", "start", "stop", "sample", "stream", "prior", "started_from"),

@@ -1,10 +1,25 @@
-"""Carry out a plan in a store: one transaction for each step's charges, models and cards."""
+"""Carry out a plan in a store: one transaction for each step's charges, models and cards.
 
-from collections.abc import Callable, Sequence
+An erasure ends an attempt to carry out a step: a step never mixes old and new content. Attempts and
+erasures take turns, first come, first served. An attempt has its turn when it begins, an erasure
+from before its commit until the old content is destroyed. So an erasure ends an attempt that runs,
+and the step begins again after it. After `RESTARTS` of those the next attempt keeps its turn until
+it ends, and erasures wait. Hence no erasure waits for more than one attempt, and no step is
+attempted more than RESTARTS + 1 times because of erasures, whatever comes (docs/erasure.md).
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
+from tidegate.checks import StoppedError, StoreError
+from tidegate.data.parts import Parts
 from tidegate.data.records import Piece, Records, Slots
 from tidegate.data.rows import Rows
 from tidegate.learn.learner import Fitted
@@ -15,6 +30,7 @@ from tidegate.privacy.bits import Bits
 from tidegate.release import Card, StoredRelease, make_card
 from tidegate.release.card import fold_of
 from tidegate.run.config import Config
+from tidegate.run.engine import Engine
 from tidegate.run.executor import (
     Advice,
     EarlierFit,
@@ -27,11 +43,148 @@ from tidegate.schedule import Span
 from tidegate.schedule.twostream import Arrived
 from tidegate.sources.source import checked_first
 from tidegate.state import publish_folder, quality
-from tidegate.state.attempts import Attempts
-from tidegate.state.damage import readable
-from tidegate.state.integrity import SETTINGS, text_digest
+from tidegate.state.damage import SETTINGS, readable, text_digest
+from tidegate.state.source_loop import holdouts
 from tidegate.state.stopped import CORRECT, NOBODYS, stop_in
-from tidegate.state.store import Evaluation, FitToStore, Store, StoredSurvey
+from tidegate.state.store import ErasedError, Evaluation, FitToStore, Store, StoredSurvey
+
+RESTARTS = 2
+"""How often erasures may make a step begin again; the attempt after that keeps them waiting."""
+
+Result = TypeVar("Result")
+
+
+class Turns:
+    """A lock whose next owner is always the thread that has waited longest.
+
+    A plain lock may be taken again and again by the thread that has just released it.
+
+    >>> turns = Turns()
+    >>> with turns:
+    ...     turns.waiting
+    0
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._queue: deque[object] = deque()  # the owner, then those that wait
+
+    @property
+    def waiting(self) -> int:
+        """How many threads wait."""
+        return max(0, len(self._queue) - 1)
+
+    def __enter__(self) -> None:
+        mine = object()
+        with self._changed:
+            self._queue.append(mine)
+            try:
+                self._changed.wait_for(lambda: self._queue[0] is mine)
+            except BaseException:  # interrupted while waiting: let those behind move up
+                self._queue.remove(mine)
+                self._changed.notify_all()
+                raise
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._queue.popleft()
+            self._changed.notify_all()
+
+
+class Attempts:
+    """The attempts of one thread to carry out steps; other threads may erase records meanwhile.
+
+    Args:
+        store: The store, which counts erasures.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._turns = Turns()
+        self._ended = threading.Event()  # set while no attempt runs
+        self._ended.set()
+        self.erasures: int | None = None  # how many there were when the newest attempt began
+        self.restarts = 0  # of the step in progress, because of erasures
+
+    def until_done(self, attempt: Callable[[], Result], again: Callable[[], bool]) -> Result:
+        """Carry out a step, again from its beginning if records are erased meanwhile.
+
+        Args:
+            attempt: Carries the step out. Nobody has seen anything of it if it raises.
+            again: Returns whether the step is still to be done, after an attempt that raised.
+        """
+        while True:
+            try:
+                with self._one():
+                    result = attempt()
+                    self.restarts = 0
+                    return result
+            except StoppedError:
+                raise
+            except Exception:  # whatever a fit does whose files and workers are gone
+                if not self._outdated() or not again():
+                    raise
+                self.restarts += 1
+
+    @contextmanager
+    def _one(self) -> Iterator[None]:
+        """Make an attempt, which lasts as long as the context."""
+        with ExitStack() as turn:
+            turn.enter_context(self._turns)
+            self.erasures = self._store.erasures()
+            self._ended.clear()
+            try:
+                if self.restarts < RESTARTS:
+                    turn.close()  # otherwise erasures wait until the attempt has ended
+                yield
+            finally:
+                self._ended.set()
+
+    def _outdated(self) -> bool:
+        """Whether records were erased since the newest attempt began."""
+        try:
+            return self._store.erasures() != self.erasures
+        except StoreError:  # the store is closed
+            return False
+
+    def check(self) -> None:
+        """Raise ErasedError if records were erased since the newest attempt began."""
+        if self._outdated():
+            raise ErasedError("records were erased since this step began: it begins again")
+
+    def erasing(self) -> AbstractContextManager[None]:
+        """The turn of an erasure: no attempt begins, and none that keeps its turn runs."""
+        return self._turns
+
+    def end_outdated(self, end: Callable[[], object]) -> None:
+        """In the turn of an erasure, after its commit: call `end`, and wait until no attempt runs.
+
+        An attempt that `end` comes too early for sees that it is outdated before it trains a fit.
+        """
+        end()
+        self._ended.wait()
+
+
+@dataclass(frozen=True)
+class CheckedEngine:
+    """An engine whose fits end at once if their step is outdated by the time they have records.
+
+    A cluster that starts with a fit cannot be ended before it runs, so it is checked after that.
+    """
+
+    engine: Engine
+    attempts: Attempts
+
+    def parts(self, pieces: Sequence[Piece], form: Rows) -> Parts[Records]:
+        """See `Engine`."""
+        parts = self.engine.parts(pieces, form)
+        self.attempts.check()
+        return parts
+
+    def close(self) -> None:
+        """See `Engine`."""
+        self.engine.close()
+
 
 Clock = Callable[[], datetime]
 
@@ -125,16 +278,7 @@ class StateSteps:
         newest = self.store.newest()
         if newest is None:
             return None
-        return quality.evaluate(
-            newest,
-            read(),
-            with_scores=self.settings.scores,
-            norm=self.settings.task.norm,
-            budget=self.plan.budget,
-            share=self.plan.reserve,
-            bits=bits,
-            rules=rules,
-        )
+        return quality.evaluate(newest, read(), self.settings, bits, rules)
 
     def publish(self, step: StepInProgress, /) -> list[StoredRelease]:
         """Charge, store and release the fits of a step in one transaction."""
@@ -161,7 +305,10 @@ class StateSteps:
 
     def _made(self, fit: TrainedFit, measured: Card | None, surveyed: Card | None) -> FitToStore:
         release = fit.release(0)  # the store assigns the number
-        evaluations = {"step_before": measured, "holdout": self._on_holdout(fit)}
+        evaluations = {"step_before": measured}
+        for public in self.holdout:
+            model = (fit.weights, fit.job.transform)
+            evaluations["holdout"] = quality.on_public(*model, public, self.settings)
         card = make_card(
             release,
             self.settings.about,
@@ -175,34 +322,27 @@ class StateSteps:
     # --- quality on public records
 
     @cached_property
-    def holdout(self) -> Records | None:
-        """The public records on which releases are tested."""
-        source = self.config.holdout()
-        if source is None:
-            return None
-        batches = checked_first(source.batches(None), str(self.config.quality.holdout))
+    def holdout(self) -> list[Records]:
+        """The public records on which releases are tested, if the configuration names any."""
         intake, packing = self.settings.intake, self.settings.packing
-        parts = (packing.records(intake.records(raw.X, raw.y)) for raw in batches)
-        return quality.public_records(self.config.quality.holdout, parts)
-
-    def _on_holdout(self, fit: TrainedFit) -> Card | None:
-        if self.holdout is None:
-            return None
-        predicted, norm = self.settings.intake.predicted, self.settings.task.norm
-        transform = fit.job.transform
-        return quality.on_public(fit.weights, self.holdout, transform, predicted, norm=norm)
+        name, found = str(self.config.quality.holdout), []
+        for source in holdouts(self.config):
+            batches = checked_first(source.batches(None), name)
+            parts = (packing.records(intake.records(raw.X, raw.y)) for raw in batches)
+            found.append(quality.public_records(name, parts))
+        return found
 
     # --- after a commit
 
     @property
-    def published(self) -> Path | None:
+    def published(self) -> list[Path]:
         """The publish folder, if one is configured."""
-        return None if self.config.publish is None else Path(self.config.publish.folder)
+        return [Path(self.config.publish.folder)] if self.config.publish else []
 
     def after_commit(self) -> None:
         """Publish new releases, and delete records that no future fit can read."""
-        if self.published is not None:
-            publish_folder.catch_up(self.published, self.store)
+        for folder in self.published:
+            publish_folder.catch_up(folder, self.store)
         for stream in self.progress.streams:  # a source model can free target records
             self.store.forget(stream, self.progress.needed(stream))
 

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.run.engine import Engine
-from tidegate.state.durable_run import DurableRun, StateSteps
 from tidegate.state.erasure import Erasure, OnePerson, Target, one_record
-from tidegate.state.person_ids import PersonIds
-from tidegate.state.store import Store
+
+if TYPE_CHECKING:
+    from tidegate.run.engine import Engine
+    from tidegate.state.durable_run import DurableRun, StateSteps
+    from tidegate.state.person_ids import PersonIds
+    from tidegate.state.store import Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +53,12 @@ class ErasureRequests:
 class Erasing(ABC):
     """The part of a Gate that erases records."""
 
-    store: Store
-    engine: Engine
-    persons: PersonIds
+    store: "Store"
+    engine: "Engine"
+    persons: "PersonIds"
     erasure_requests: ErasureRequests
-    _run: DurableRun
-    _steps: StateSteps
+    _run: "DurableRun"
+    _steps: "StateSteps"
 
     @abstractmethod
     def stream(self, stream: str | None) -> str:

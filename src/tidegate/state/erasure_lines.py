@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from tidegate.checks import json_of
 from tidegate.release import canonical
-from tidegate.state.damage import Problem, damage, readable
+from tidegate.state.damage import COLUMNS, Problem, after, damage, readable
 from tidegate.state.database import Database
 from tidegate.state.erasure import ERASED, Erasure
-from tidegate.state.integrity import COLUMNS, after
+from tidegate.state.state_database import StateDatabase
 
 Row = Sequence[Any]
 
@@ -41,36 +41,36 @@ class Place(NamedTuple):
         return 2 * self.stopped + self.steps
 
 
-def place_of(database: Database) -> Place:
+def place_of(state: StateDatabase) -> Place:
     """The place after everything so far."""
-    steps = database.execute("SELECT coalesce(max(number), 0) FROM steps").fetchone()[0]
-    return Place(database.execute("SELECT count(*) FROM stopped").fetchone()[0], steps)
+    return Place(state.totals.stopped, state.totals.steps)
 
 
-def after_erasures(database: Database, history: str, place: Place) -> str:
+def after_erasures(state: StateDatabase, history: str, place: Place) -> str:
     """The digest of the history after the erasures at a place."""
-    for *row, _ in rows_of(database, "place = ?", place.number):
+    some = state.totals.erasures > 0
+    for *row, _ in rows_of(state.db, "place = ?", place.number) if some else ():
         history = after(history, row)
     return history
 
 
 def line_of(
-    database: Database, history: str, kind: str, time: datetime, rewritten: Sequence[Row]
+    state: StateDatabase, history: str, kind: str, time: datetime, rewritten: Sequence[Row]
 ) -> tuple[Any, ...]:
     """The row of a new erasure.
 
     Args:
-        database: Where the lines so far are.
+        state: Where the lines so far are.
         history: The digest of the history so far.
         kind: What was erased: a record or a person.
         time: When.
         rewritten: For each segment its stream, start, stop, new checksum and number of slots newly
             erased; the checksum is None if only the quarantine held something of them.
     """
-    number = database.execute("SELECT coalesce(max(number), 0) + 1 FROM erasures").fetchone()[0]
+    number = state.one("SELECT coalesce(max(number), 0) + 1 FROM erasures")[0]
     slots, text = sum(row[-1] for row in rewritten), canonical([list(row) for row in rewritten])
     at, salt = time.isoformat(timespec="seconds"), secrets.token_hex(32)
-    row = (number, at, kind, place_of(database).number, slots, text, salt)
+    row = (number, at, kind, place_of(state).number, slots, text, salt)
     return (*row, after(history, row))
 
 
@@ -106,11 +106,12 @@ class Erasures:
         return [*self.problems, *(damage(f"erasure {row[0]}", missing) for row in later)]
 
 
-def problems(database: Database) -> Iterator[Problem]:
+def problems(state: StateDatabase) -> Iterator[Problem]:
     """Check lines against the slots that are marked as erased, and segments against lines."""
     newest: dict[tuple[Any, ...], tuple[int, Any]] = {}
     claimed: Counter[str] = Counter()
-    corrected = place_of(database)._replace(steps=0).number  # which deleted all earlier records
+    database = state.db
+    corrected = place_of(state)._replace(steps=0).number  # which deleted all earlier records
     for number, _, _, place, slots, text, *_ in rows_of(database):
         with readable(f"the line of erasure {number}"):
             segments = [(tuple(where), crc, count) for *where, crc, count in json_of(text)]

@@ -15,7 +15,7 @@ from tidegate.state.erasure import ERASED, Chosen, Erasure, Target, erased
 from tidegate.state.erasure_lines import erasure_of, line_of, rows_of
 from tidegate.state.record_log import RecordLog
 from tidegate.state.release_log import ReleaseLog
-from tidegate.state.segment_folder import SegmentFolder
+from tidegate.state.segments import SegmentFolder
 from tidegate.state.state_database import StateDatabase
 from tidegate.state.store import Segment
 
@@ -69,14 +69,14 @@ class ErasureLog(RecordLog, ReleaseLog):
             An erasure for each target, in the same order.
         """
         with self._one_at_a_time:
-            self._state.held_lock()
+            self._state.check_writable()
             ready: Ready = {}
             try:
                 self._prepare(targets, ready)
                 with self._state.transaction("erase"):
                     lines, gone = self._replace(targets, ready, time)
             except BaseException:
-                if self._state.lock is not None:  # rolled back: no row names the new files
+                if self._state.lock.held:  # rolled back: no row names the new files
                     self._delete(_new_files(ready))
                 raise
             if end_fits is not None:
@@ -141,7 +141,7 @@ class ErasureLog(RecordLog, ReleaseLog):
             ]
             history = lines[-1][-1] if lines else self._history()
             erased_in += self._forgotten(target)
-            lines.append(line_of(self._db, history, target.kind, time, erased_in))
+            lines.append(line_of(self._state, history, target.kind, time, erased_in))
             self._state.insert("erasures", lines[-1:])
         return lines, [segment.file for segment, _ in segments if segment.file is not None]
 
@@ -180,17 +180,9 @@ class ErasureLog(RecordLog, ReleaseLog):
         Rows only get shorter, or are added at the end, see `SqliteDatabase`.
         """
         for slot in slots:
-            old = self._state.rows("quarantine", "stream = ? AND slot = ?", stream, slot)
-            new = (stream, slot, ERASED, None)
-            if not old:
-                self._state.insert("quarantine", [new])
-                continue
-            self._state.sums.remove("quarantine", old)
-            self._state.sums.add("quarantine", [new])
-            self._db.execute(
-                "UPDATE quarantine SET reason = ?, payload = NULL WHERE stream = ? AND slot = ?",
-                (ERASED, stream, slot),
-            )
+            where = ("stream = ? AND slot = ?", stream, slot)
+            if not self._state.update("quarantine", *where, reason=ERASED, payload=None):
+                self._state.insert("quarantine", [(stream, slot, ERASED, None)])
 
     def _forgotten(self, target: Target) -> list[Row]:
         """Erase what the quarantine says about a record that is not held any more."""

@@ -11,11 +11,11 @@ from tidegate.privacy.admission import Admission
 from tidegate.run.config.locations import Locations
 from tidegate.run.step_admission import STEPS_LISTED, StepAdmission
 from tidegate.schedule import Span
-from tidegate.state import correction, verify_persons, verify_store
+from tidegate.state import stopped, verify_persons, verify_store
 from tidegate.state.damage import RESTORE, Problem
 from tidegate.state.erasure_log import ErasureLog
 from tidegate.state.inspecting import Consent, inspect_state
-from tidegate.state.opening import KeyMaker, open_state
+from tidegate.state.opening import KeyMaker, create_state, open_state
 from tidegate.state.store import StoppedStep
 
 
@@ -75,15 +75,13 @@ class FolderStore(ErasureLog):
         self.folder = Path(folder)
         if consent is not None:
             opened = inspect_state(self.folder, consent)
-        else:
+        elif config is None:
             opened = open_state(
-                self.folder,
-                config,
-                settings=settings,
-                locations=locations,
-                read_only=read_only,
-                upgrade=upgrade,
-                make_key=make_key,
+                self.folder, locations=locations, read_only=read_only, upgrade=upgrade
+            )
+        else:
+            opened = create_state(
+                self.folder, config, settings=settings, locations=locations, make_key=make_key
             )
         super().__init__(*opened, segment_records)
 
@@ -94,16 +92,16 @@ class FolderStore(ErasureLog):
 
     def config(self) -> str:
         """The current configuration of the state, as JSON."""
-        return str(self._state.fact("SELECT config FROM state")[0])
+        return str(self._state.head.config)
 
     def settings(self) -> str:
         """The settings that affect privacy, as JSON; only `correct` changes them."""
-        return str(self._state.fact("SELECT settings FROM state")[0])
+        return str(self._state.head.settings)
 
     def reconfigure(self, config: str) -> None:
         """Store a new configuration; the caller checks that no privacy setting differs."""
         with self._state.transaction("configure"):
-            self._db.execute("UPDATE state SET config = ?", (config,))
+            self._state.head = self._state.head._replace(config=config)
 
     def correct(self, config: str, settings: str) -> None:
         """Replace the settings of a stopped state, and delete its records and their counts.
@@ -111,15 +109,15 @@ class FolderStore(ErasureLog):
         Its only step becomes one of `stopped`; its sources keep their place. The caller checks that
         the state is stopped.
         """
-        self._forget_ledgers()
+        self._ledgers.clear()
         self.distrust()
         self._persons.reset()
-        correction.correct(self._state, config, settings)
+        stopped.correct(self._state, config, settings)
 
     def stopped(self) -> list[StoppedStep]:
         """The steps that stopped the state before its settings were corrected, in order."""
         with self._state.explained():
-            return [correction.stopped_of(row) for row in correction.rows_of(self._db)]
+            return [stopped.stopped_of(row) for row in stopped.rows_of(self._db)]
 
     def owned(self, stream: str, span: Span, /) -> Ownership:
         """Whose the slots of a span are, and which count."""
@@ -157,7 +155,8 @@ class FolderStore(ErasureLog):
 
     def forget(self, stream: str, before: int) -> None:
         """Delete all segments entirely before a slot, with the payloads of their quarantine."""
-        super().forget(stream, before)
+        if before:
+            super().forget(stream, before)
         self._settle(stream, before)
 
     def verify(self) -> Iterator[Problem]:

@@ -19,13 +19,18 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.run.config.locations import Locations
 from tidegate.state import lock, person_key
 from tidegate.state.damage import RESTORE, readable
-from tidegate.state.database import Database
-from tidegate.state.elsewhere import ELSEWHERE, Elsewhere
+from tidegate.state.database import FILE, Database, SqliteDatabase
 from tidegate.state.layout import LAYOUT, MIGRATIONS, SCHEMA
 from tidegate.state.lock import Lock, is_locked
-from tidegate.state.opening import checked_layout, migrate_state, no_state, refuse_remains
-from tidegate.state.segment_folder import SegmentFolder
-from tidegate.state.sqlite import FILE, SqliteDatabase
+from tidegate.state.opening import (
+    ELSEWHERE,
+    Elsewhere,
+    checked_layout,
+    migrate_state,
+    no_state,
+    refuse_remains,
+)
+from tidegate.state.segments import SegmentFolder
 from tidegate.state.state_database import StateDatabase
 from tidegate.whole_file import check_ordinary, open_ordinary
 
@@ -106,7 +111,7 @@ def inspect_state(folder: Path, consent: Consent) -> tuple[StateDatabase, Segmen
     state = StateDatabase(folder, InspectedSqlite(folder))
     with state.explained():
         check_files(folder)
-        elsewhere = Elsewhere.of(folder) or Elsewhere("", Locations())
+        elsewhere = Elsewhere.of(folder)
         consent.check(folder, elsewhere.locations)
         if elsewhere.locations.database is not None:
             state.db = elsewhere.database(folder, writes=False)
@@ -115,7 +120,7 @@ def inspect_state(folder: Path, consent: Consent) -> tuple[StateDatabase, Segmen
             raise no_state(folder)
         try:
             state.db.connect()
-            layout = checked_layout(state, new=False)
+            layout = checked_layout(state)
             if elsewhere.locations.database is not None:
                 _check_on_server(state.db, elsewhere.name, layout)
             with readable("the table state"):
@@ -187,10 +192,9 @@ class InspectedSqlite(SqliteDatabase):
 
     def _limit(self, size: int) -> None:
         """Bound the values and the time of all statements by the size of the files."""
-        if self._connection is not None:
-            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(size + 2**16, 10**9))
-            self._connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-            self._connection.set_progress_handler(self._counted, INSTRUCTIONS_PER_CHECK)
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(size + 2**16, 10**9))
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        self._connection.set_progress_handler(self._counted, INSTRUCTIONS_PER_CHECK)
 
     def _counted(self) -> bool:
         """Called during statements; whether to end this one, because it has taken too long."""
@@ -224,8 +228,7 @@ class InspectedSqlite(SqliteDatabase):
 
     def rollback(self) -> None:
         """End the snapshot; refuse what was read if another process has written meanwhile."""
-        if self._connection is not None:
-            self._connection.rollback()
+        super().rollback()
         path = self._folder / FILE
         changed = self._seen is not None and (
             _identity(path) != self._seen or os.path.lexists(self._folder / LOG)

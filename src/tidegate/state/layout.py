@@ -4,7 +4,7 @@ To change the layout, raise `LAYOUT`, add a migration from the layout before, an
 new layout to `tests/state/states/`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -12,11 +12,10 @@ from tidegate.checks import StoreError, json_of
 from tidegate.release import canonical
 from tidegate.run.config.config import OPERATIONAL
 from tidegate.schedule.fit import RecordFit, superseded
-from tidegate.state.damage import DAMAGED
+from tidegate.state.damage import BEGINNING, COLUMNS, DAMAGED, Sums, after
 from tidegate.state.database import Database
-from tidegate.state.fit_rows import PlannedWeights, drop, line_of
-from tidegate.state.integrity import BEGINNING, COLUMNS, Sums, after
 from tidegate.state.segments import checksum
+from tidegate.state.store import OLD_STEP, PlannedWeights, drop, line_of, with_fits
 
 LAYOUT = 6
 """The layout that this version reads and writes. Version 0.1.0 wrote 2."""
@@ -84,37 +83,11 @@ CREATE UNIQUE INDEX admitted_by_start ON admitted (stream, start);
 CREATE TABLE person_key (digest TEXT NOT NULL)
 """
 
-Row = Sequence[Any]
 TABLES_AFTER_LAYOUT_3 = {"dropped", "stopped", "person_key", "persons", "admitted", "erasures"}
 """Tables with a sum that layout 3 does not have."""
 
-NOTHING: tuple[Any, Iterator[Row]] = (None, iter(()))
-
-FIT = "number, stream, fit, share, card, shape, digest, release, previous, hash"
-"""The columns of a fit that the history covers; `digest` is that of its weights."""
-
-OLD_STEP = "number, stream, start, stop, release, share, accuracy, deviation, sources"
-"""The columns of a step before layout 5."""
-
-STEP = f"{OLD_STEP}, scores, survey_share, survey, persons"
-"""The columns of a step that the history covers; see `covered`."""
-
 OLD_STOPPED = "number, settings, stream, start, stop, sources, survey_share, survey, history"
 """The columns of a stopped step before layout 6."""
-
-SOURCES = 8
-"""The place of the sources among the columns `STEP`."""
-
-
-def covered(step: Row) -> Row:
-    """The values of the columns `STEP` that the history covers: all, or those before layout 5 or 6.
-
-    So the history of a step from an older layout stays what it was.
-    """
-    old, (*measured, persons) = step[: SOURCES + 1], step[SOURCES + 1 :]
-    if persons is not None:
-        return step
-    return old if all(value is None for value in measured) else [*old, *measured]
 
 
 def migrate(database: Database) -> Sums:
@@ -226,11 +199,16 @@ def _from_3(database: Database) -> None:
 def _from_4(database: Database) -> None:
     """Add scores and surveys to steps, and a table of stopped steps. Earlier steps have none."""
     database.define(_statements("stopped"))
-    database.execute("ALTER TABLE steps RENAME TO old_steps")
-    database.define(_statements("steps"))
-    columns = f"{OLD_STEP}, history"
-    database.execute(f"INSERT INTO steps ({columns}) SELECT {columns} FROM old_steps")  # noqa: S608
+    _make_again(database, "steps", f"{OLD_STEP}, history")
     database.execute("DROP TABLE old_steps")
+
+
+def _make_again(database: Database, table: str, columns: str) -> None:
+    """Create a table as it is now, with some columns of the old one, which is kept beside it."""
+    database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+    database.define(_statements(table))
+    rows = f"SELECT {columns} FROM old_{table}"  # noqa: S608
+    database.execute(f"INSERT INTO {table} ({columns}) {rows}")
 
 
 def _from_5(database: Database) -> None:
@@ -238,18 +216,13 @@ def _from_5(database: Database) -> None:
 
     Existing sums are not recomputed, so that `verify` still finds earlier damage.
     """
-    columns = {"steps": f"{OLD_STEP}, scores, survey_share, survey, history"}
-    columns["stopped"] = OLD_STOPPED
-    for table, names in columns.items():
-        database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-        database.define(_statements(table))
-        copy = f"INSERT INTO {table} ({names}) SELECT {names} FROM old_{table}"  # noqa: S608
-        database.execute(copy)
+    _make_again(database, "steps", f"{OLD_STEP}, scores, survey_share, survey, history")
+    _make_again(database, "stopped", OLD_STOPPED)
     sums = Sums(database.execute("SELECT sums FROM state").fetchone()[0])
     sums.remove("stopped", _rows(database, "old_stopped", OLD_STOPPED))
     sums.add("stopped", _rows(database, "stopped", COLUMNS["stopped"]))
     database.execute("UPDATE state SET sums = ?", (sums.text(),))
-    for table in columns:
+    for table in ("steps", "stopped"):
         database.execute(f"DROP TABLE old_{table}")
     for table in ("person_key", "persons", "admitted", "erasures"):
         database.define(_statements(table))
@@ -266,23 +239,6 @@ def _superseded_of_3(database: Database) -> list[int]:
         gone += (now := superseded(kept, due))
         kept = [fit for fit in [*kept, *due] if not fit.released and fit.number not in now]
     return gone
-
-
-def with_fits(database: Database, steps: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
-    """Each step with its fits. Rows of steps are in order and start with the columns `STEP`."""
-    planned = PlannedWeights(database)
-    fits = (
-        (*row[:2], planned.written_out(row[2]), row[3], planned.written_out(row[4]), *row[5:])
-        for row in database.execute(f"SELECT {FIT} FROM fits ORDER BY number")  # noqa: S608
-    )
-    groups = groupby(fits, key=lambda row: (row[1], json_of(row[2])["at"]))
-    place, group = next(groups, NOTHING)
-    for step in steps:
-        if place == (step[1], step[3]):
-            yield step, list(group)
-            place, group = next(groups, NOTHING)
-        else:
-            yield step, []
 
 
 MIGRATIONS: dict[int, Callable[[Database], None]] = {

@@ -8,7 +8,7 @@ from typing import Any
 from tidegate.privacy import Ledger, Line
 from tidegate.privacy.rounding import down
 from tidegate.release.trained_on import Reach, extended, in_words
-from tidegate.state.measured_steps import MeasuredSteps
+from tidegate.state.quality import MeasuredSteps
 from tidegate.state.store import Evaluation, Step, Store
 
 Row = dict[str, Any]
@@ -53,10 +53,8 @@ class LedgerView:
         for step in self._store.steps(self._steps):
             self._steps += 1
             self.measured.note(step)
-            if step.evaluation is not None:
-                self.evaluated.append((step, step.evaluation))
-            if step.survey_share is not None:
-                self._surveyed.append((step, step.survey_share))
+            self.evaluated += [(step, each) for each in step.evaluated]
+            self._surveyed += [(step, share) for share in step.surveyed]
             for share in step.measured:
                 self.ledgers[step.stream].charge(step.span, share)
 

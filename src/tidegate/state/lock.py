@@ -28,6 +28,8 @@ class Lock:
     the file is deleted, the next transaction writes it again.
     """
 
+    held = True
+
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -71,6 +73,18 @@ class Lock:
         """Release the lock."""
         os.close(self._file)
         os.close(self._folder)
+
+
+class NotLocked:
+    """The lock of a state that is closed or open for reading only: nothing is held."""
+
+    held, committed = False, 0
+
+    def witness(self, committed: int) -> None:
+        """Do nothing: only who holds the lock commits."""
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class Witness(NamedTuple):

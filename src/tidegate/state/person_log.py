@@ -86,14 +86,14 @@ class PersonLog:
 
     def key(self) -> str | None:
         """The check value of the key; None if records are protected."""
-        row = self._state.one("SELECT digest FROM person_key")
+        row = self._state.fact("SELECT digest FROM person_key")
         return None if row is None else str(row[0])
 
     # --- deciding
 
     def admit(self, stream: str, span: Span, owners: Owners, admission: Admission) -> Admitted:
         """Decide which slots of the next step count, from owners alone; `store` keeps it."""
-        number = int(self._state.one("SELECT coalesce(max(number), 0) FROM steps")[0])
+        number = self._state.totals.steps
         if self._index is None or self._indexed != number:  # also if a commit was interrupted
             self.reset()
             self._index, self._indexed = built(self.rows, admission.compact), number

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import psycopg
@@ -49,8 +49,11 @@ TYPES = {
 """SQLite types and syntax, with their PostgreSQL equivalents."""
 
 
-class PostgresDatabase:
+class PostgresDatabase(Database):
     """See `Database`.
+
+    The server's operator decides when deleted rows are erased, and it can verify its pages itself
+    (`initdb --data-checksums`). It does not store CREATE statements.
 
     Args:
         url: The server and its database, without a password; libpq finds that elsewhere.
@@ -137,16 +140,11 @@ class PostgresDatabase:
         """Within a transaction, execute CREATE statements."""
         for theirs, ours in TYPES.items():
             schema = schema.replace(theirs, ours)
-        for statement in schema.split(";"):
-            self.execute(statement)
+        super().define(schema)
 
     def set_layout(self, layout: int) -> None:
         """Within a transaction, store a new version of the layout."""
         self.execute("UPDATE layout SET version = ?", (layout,))
-
-    def schema(self) -> list[str] | None:
-        """None: the server does not store CREATE statements."""
-        return None
 
     def begin(self) -> None:
         """Begin a read-write transaction."""
@@ -167,14 +165,6 @@ class PostgresDatabase:
         status = self.execute("COMMIT").statusmessage
         if status != "COMMIT":  # the server rolls a failed transaction back without an error
             raise psycopg.InternalError("the transaction had failed before")
-
-    def scrub(self) -> bool:
-        """Do nothing: the server's operator decides when deleted rows are erased."""
-        return True
-
-    def problems(self) -> Iterator[str]:
-        """Nothing: the server can verify its pages itself (`initdb --data-checksums`)."""
-        yield from ()
 
     def message(self, error: Exception) -> str:
         """The text of an error in one line, without the server's details, which quote rows."""

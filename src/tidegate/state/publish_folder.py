@@ -13,8 +13,7 @@ from pathlib import Path
 
 from tidegate.checks import InvalidValueError, StoreError, json_of, refuse
 from tidegate.release import FIRST, StoredRelease, export_formats
-from tidegate.state.damage import Problem
-from tidegate.state.integrity import HISTORY
+from tidegate.state.damage import HISTORY, Problem
 from tidegate.state.store import Store
 from tidegate.state.verify_noise import problems_of_card
 from tidegate.whole_file import make_folder, read_whole

@@ -1,6 +1,7 @@
 """The record log: stores records in files and in the database, and deletes them."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import groupby
 from typing import Any
 
@@ -15,15 +16,9 @@ from tidegate.schedule import Span
 from tidegate.state import segments
 from tidegate.state.damage import DAMAGED, readable
 from tidegate.state.erasure import ERASED
-from tidegate.state.segment_folder import SegmentFolder
+from tidegate.state.segments import SegmentFolder
 from tidegate.state.state_database import StateDatabase
 from tidegate.state.store import Batch, Quarantined, Segment
-
-KEEP_OFFSET = """
-INSERT INTO offsets VALUES (?, ?, ?, ?, ?) ON CONFLICT (source) DO UPDATE
-SET stream = excluded.stream, records = excluded.records, place = excluded.place,
-seal = excluded.seal
-"""
 
 SEGMENT_BYTES = 2**24
 """The most bytes of dense rows in a file, and waiting in the database."""
@@ -52,51 +47,48 @@ class RecordLog:
 
     def form(self, stream: str) -> Rows | None:
         """An empty array with the stream's width, dtype and kind; None before its first record."""
-        row = self._state.of_stream(stream)
+        kind = self._state.of_stream(stream).kind
         with readable(f"the kind of {stream}"):
-            return None if row is None else segments.form(row.kind)
+            return segments.form(kind) if kind else None
 
     def count(self, stream: str) -> int:
         """The number of durable records of a stream."""
-        row = self._state.of_stream(stream)
-        return 0 if row is None else row.records
+        return self._state.of_stream(stream).records
 
     def offset(self, source: str) -> str | None:
         """The offset up to which a source has been read; None if never."""
-        row = self._state.fact("SELECT place, seal FROM offsets WHERE source = ?", source)
-        with readable(f"the offset of {source}"):
-            sound = row is None or row[1] == segments.checksum(row[0].encode())
-        if not sound:
-            raise StoreError(f"{self._db.where}: {DAMAGED}")
-        return None if row is None else str(row[0])
+        for _, _, _, place, seal in self._state.kept("offsets", "source = ?", source):
+            with readable(f"the offset of {source}"):
+                sound = seal == segments.checksum(place.encode())
+            if not sound:
+                raise StoreError(f"{self._db.where}: {DAMAGED}")
+            return str(place)
+        return None
 
     def sources(self) -> list[str]:
         """The names of all sources that have been read."""
-        with self._state.explained():
-            rows = self._db.execute("SELECT source FROM offsets ORDER BY source").fetchall()
-        return [str(source) for (source,) in rows]
+        return sorted(str(row[0]) for row in self._state.kept("offsets", "1 = 1"))
 
     def append(self, batch: Batch) -> int:
         """Add records, their quarantine, the source's offset and the key; return the new count."""
         stream, n = batch.stream, batch.records.n
         if not stream.isidentifier():
             raise refuse("stream", "a name of letters, digits and _", stream)
-        if batch.key is not None and not 0 < len(batch.key.encode(errors="replace")) <= LONGEST_KEY:
-            length = f"{len(batch.key)} letters"
-            raise refuse("key", f"a name of 1 to {LONGEST_KEY} bytes", shown=length)
-        query = "SELECT 1 FROM keys WHERE stream = ? AND name = ?"
-        if batch.key is not None and self._state.one(query, stream, batch.key):
-            return self.count(stream)
-        self._check_kind(stream, batch.records)
+        keys = [] if batch.key is None else [(stream, batch.key)]
+        for _, key in keys:
+            if not 0 < len(key.encode(errors="replace")) <= LONGEST_KEY:
+                length = f"{len(key)} letters"
+                raise refuse("key", f"a name of 1 to {LONGEST_KEY} bytes", shown=length)
+            if self._state.rows("keys", "stream = ? AND name = ?", stream, key):
+                return self.count(stream)
+        kind, before = segments.kind(batch.records), self._state.of_stream(stream).kind
+        if before not in ("", kind):
+            raise refuse(f"a batch of {stream}", f"{before}, like earlier batches", kind)
         with self._state.transaction("append"):
-            start = self.count(stream)
-            cut = batch.cut or self._most
+            row = self._state.of_stream(stream)
+            start, cut = row.records, batch.cut or self._most
             placed = self._place(stream, start, batch.records, cut) if n else []
-            self._db.execute(
-                "INSERT INTO streams VALUES (?, ?, 0, 0) ON CONFLICT DO NOTHING",
-                (stream, segments.kind(batch.records)),
-            )
-            self._db.execute("UPDATE streams SET count = ? WHERE stream = ?", (start + n, stream))
+            self._state.set_stream(stream, row._replace(kind=kind, records=start + n))
             if placed and placed[0][1] < start:  # waiting records are part of it now
                 self._state.delete("segments", "stream = ? AND start >= ?", *placed[0][:2])
             self._state.insert("segments", placed)
@@ -105,35 +97,33 @@ class RecordLog:
                 [(stream, start + bad.slot, bad.reason, bad.payload) for bad in batch.quarantine],
             )
             self._record_arrival(batch, Span(start, start + n))
-            if batch.key is not None:
-                self._state.insert("keys", [(stream, batch.key)])
+            self._state.insert("keys", keys)
         return start + n
 
     def _record_arrival(self, batch: Batch, span: Span) -> None:
         """Store which source records came from, and its offset."""
         if batch.source is not None:
-            place = str(batch.offset)
-            old = self._state.rows("offsets", "source = ?", batch.source)
-            self._state.sums.remove("offsets", old)
+            place, where = str(batch.offset), ("source = ?", batch.source)
+            old = self._state.kept("offsets", *where)
             with readable(f"the offset of {batch.source}"):
                 taken = span.size + sum(row[2] for row in old)
-            row = (batch.source, batch.stream, taken, place, segments.checksum(place.encode()))
-            self._state.sums.add("offsets", [row])
-            self._db.execute(KEEP_OFFSET, row)
+            new = {
+                "stream": batch.stream,
+                "records": taken,
+                "place": place,
+                "seal": segments.checksum(place.encode()),
+            }
+            if not self._state.update("offsets", *where, **new):
+                self._state.insert("offsets", [(batch.source, *new.values())])
         if span.size:
-            before = self._state.rows(
-                "arrivals", "stream = ? AND stop = ?", batch.stream, span.start
-            )
             start = span.start
+            waits = start > self._state.of_stream(batch.stream).done  # arrivals of steps are gone
+            which = ("stream = ? AND stop = ?", batch.stream, start)
+            before = self._state.rows("arrivals", *which) if waits else []
             if before and before[0][3] == batch.source:
                 start = before[0][1]
                 self._state.delete("arrivals", "stream = ? AND start = ?", batch.stream, start)
             self._state.insert("arrivals", [(batch.stream, start, span.stop, batch.source)])
-
-    def _check_kind(self, stream: str, records: Records) -> None:
-        row, kind = self._state.of_stream(stream), segments.kind(records)
-        if row is not None and row.kind != kind:
-            raise refuse(f"a batch of {stream}", f"{row.kind}, like earlier batches", kind)
 
     def _place(self, stream: str, start: int, records: Records, cut: int) -> list[tuple[Any, ...]]:
         """The rows of new records, which replace all waiting rows from the start of the first.
@@ -143,10 +133,14 @@ class RecordLog:
         a file, or kept in the database if they are few.
         """
         stop, size = start + records.n, segment_slots(records.X, self._most)
-        block = "SELECT min(start) FROM segments WHERE stream = ? AND file IS NULL AND start >= ?"
-        (waiting,) = self._state.one(block, stream, start - start % cut % size)
+        begin, block = start, start - start % cut % size
+        if block < start:  # records of this segment may wait in the database
+            query = (
+                "SELECT min(start) FROM segments WHERE stream = ? AND file IS NULL AND start >= ?"
+            )
+            (waiting,) = self._state.one(query, stream, block)
+            begin = start if waiting is None else waiting
         rows: list[tuple[Any, ...]] = []
-        begin = start if waiting is None else waiting
         try:
             while begin < stop:
                 end = begin + min(size - begin % cut % size, cut - begin % cut)
@@ -188,8 +182,7 @@ class RecordLog:
 
     def owners(self, stream: str, span: Span) -> Owners | None:
         """Whose the slots of a span are; None if records are protected."""
-        row = self._state.of_stream(stream)
-        if row is None or not row.kind.endswith(segments.OWNED):
+        if not self._state.of_stream(stream).kind.endswith(segments.OWNED):
             return None
         found = [piece.load().owners for piece in self.pieces(stream, span)]
         return np.concatenate([each for each in found if each is not None])
@@ -266,29 +259,21 @@ class RecordLog:
 
         They are erased from the database's files too, as soon as no reader needs them.
         """
-        old = "FROM segments WHERE stream = ? AND start < ? AND stop <= ?"
-        with self._state.explained():
-            query = f"SELECT start, stop, file {old} ORDER BY start"
-            gone = self._db.execute(query, (stream, before, before)).fetchall()
+        old = ("segments", "stream = ? AND start < ? AND stop <= ?", stream, before, before)
+        gone = sorted(self._state.rows(*old), key=lambda row: row[1])
         if not gone:
             return
+        span = Span(gone[0][1], gone[-1][2])
         with self._state.transaction("forget"):
-            self._state.delete(
-                "segments", "stream = ? AND start < ? AND stop <= ?", stream, *[before] * 2
-            )
-            self._state.delete("admitted", "stream = ? AND stop <= ?", stream, gone[-1][1])
+            self._state.delete(*old)
+            self._state.delete("admitted", "stream = ? AND stop <= ?", stream, span.stop)
             slots = "stream = ? AND slot >= ? AND slot < ? AND payload IS NOT NULL"
-            values = (stream, gone[0][0], gone[-1][1])
-            held = self._state.rows("quarantine", slots, *values)
-            self._state.sums.remove("quarantine", held)
-            self._state.sums.add("quarantine", [(*row[:3], None) for row in held])
-            self._db.execute(f"UPDATE quarantine SET payload = NULL WHERE {slots}", values)  # noqa: S608
+            self._state.update("quarantine", slots, stream, *span, payload=None)
         with self._state.explained():
-            for _, _, file in gone:
-                if file is not None:
-                    failpoint("forget.unlink")
-                    self._files.delete(file)
-                    self._sound.discard(file)
+            for file in filter(None, (row[5] for row in gone)):
+                failpoint("forget.unlink")
+                self._files.delete(file)
+                self._sound.discard(file)
             failpoint("forget.scrub")
             self._state.scrubbing.scrub()
 
@@ -300,6 +285,13 @@ class RecordLog:
                 Segment(stream=stream, span=Span(start, stop), size=size, file=file)
                 for stream, start, stop, size, file in self._db.execute(query)
             ]
+
+    def still_holds(self, *segments: Segment) -> bool:
+        """Whether segments exist now: a gate may have deleted or erased some since a snapshot."""
+        query = "SELECT file FROM segments WHERE stream = ? AND start = ?"
+        with closing(self._db.open_reader()) as now:
+            rows = [now.execute(query, (one.stream, one.span.start)).fetchone() for one in segments]
+        return rows == [(one.file,) for one in segments]
 
     def sweep(self) -> None:
         """Delete what a crash left behind: files without a row, and deleted rows in the log.

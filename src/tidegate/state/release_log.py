@@ -13,11 +13,21 @@ from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import superseded
-from tidegate.state.correction import beginning
-from tidegate.state.damage import RESTORE, readable
+from tidegate.state.damage import RESTORE, after, readable
 from tidegate.state.erasure_lines import after_erasures, place_of
-from tidegate.state.fit_rows import (
+from tidegate.state.person_log import PersonLog
+from tidegate.state.state_database import StateDatabase
+from tidegate.state.stopped import beginning
+from tidegate.state.store import (
+    FIT,
+    STEP,
+    ErasedError,
+    Evaluation,
+    FitToStore,
     PlannedWeights,
+    Step,
+    StoredSurvey,
+    covered,
     drop,
     fit_row,
     line_of,
@@ -28,11 +38,6 @@ from tidegate.state.fit_rows import (
     survey_of,
     weights_of,
 )
-from tidegate.state.integrity import after
-from tidegate.state.layout import FIT, STEP, covered
-from tidegate.state.person_log import PersonLog
-from tidegate.state.state_database import StateDatabase, StreamRow
-from tidegate.state.store import ErasedError, Evaluation, FitToStore, Step, StoredSurvey
 
 MAX_FITS_PER_STEP = 64
 """More than a step has: one for each level of a schedule, and a base."""
@@ -52,13 +57,11 @@ class ReleaseLog:
 
     def done(self, stream: str) -> int:
         """The record count up to which all due fits have been carried out."""
-        row = self._state.of_stream(stream)
-        return 0 if row is None else row.done
+        return self._state.of_stream(stream).done
 
     def state(self) -> str | None:
         """The two-stream state of the last `publish`; None for one stream."""
-        arrived: str | None = self._state.fact("SELECT arrived FROM state")[0]
-        return arrived
+        return self._state.head.arrived
 
     def publish(  # noqa: PLR0913 (one for each part of a step)
         self,
@@ -78,13 +81,13 @@ class ReleaseLog:
         that are not released are dropped once they are `superseded`. If `erasures` is given and is
         not the number of erasures now, raise ErasedError.
         """
-        row = self._state.of_stream(stream) or StreamRow("")
+        row = self._state.of_stream(stream)
         done, count = row.done, row.records
         if not done < at <= count:
             raise StoreError(
                 f"cannot publish {stream} at {at}: it must be above {done} and at most {count}"
             )
-        numbers = [self._state.one("SELECT coalesce(max(number), -1) FROM fits")[0]]
+        numbers = [self._state.totals.newest_fit]
         numbers += [one.line.fit.number for one in made]
         if any(before >= after for before, after in pairwise(numbers)):
             raise StoreError(f"fit numbers must increase, after {numbers[0]}, got {numbers[1:]}")
@@ -103,11 +106,12 @@ class ReleaseLog:
                     persons = self._persons.store(stream, span, admitted)
                 self._charge(step, made)
                 self._drop_superseded(stream, [one.line.fit for one in made])
+                number = self._state.totals.steps + 1
                 first, history = self._insert_fits(stream, made)
-                self._insert_step(step, survey, persons, history)
-                self._db.execute("UPDATE streams SET done = ? WHERE stream = ?", (at, stream))
-                if state is not None:
-                    self._db.execute("UPDATE state SET arrived = ?", (state,))
+                self._insert_step(number, step, survey, persons, history)
+                self._state.set_stream(stream, self._state.of_stream(stream)._replace(done=at))
+                head = self._state.head
+                self._state.head = head._replace(arrived=state or head.arrived)
         except BaseException:
             self._ledgers.clear()  # they may contain charges that were rolled back
             self._persons.reset()
@@ -117,7 +121,7 @@ class ReleaseLog:
 
     def erasures(self) -> int:
         """The number of erasures so far."""
-        return int(self._state.fact("SELECT count(*) FROM erasures")[0])
+        return self._state.totals.erasures
 
     def _check_nothing_erased(self, before: int | None) -> None:
         """Refuse a step whose records may have been erased since it began."""
@@ -148,9 +152,6 @@ class ReleaseLog:
                     ledger.charge(step.span, share)
         return ledger
 
-    def _forget_ledgers(self) -> None:
-        self._ledgers.clear()
-
     def _settle(self, stream: str, before: int) -> None:
         """Drop the charges of earlier records from memory; those are not charged again."""
         if stream in self._ledgers:
@@ -161,7 +162,7 @@ class ReleaseLog:
         newest = self.newest()  # raises if it is damaged: the next hash covers it
         first, previous = (newest.number + 1, newest.hash) if newest else (0, FIRST)
         number = first
-        history = self._history()
+        history, rows = self._history(), []
         for one in made:
             row = list(fit_row(stream, one, previous, number, history))
             if one.line.fit.released:
@@ -169,20 +170,20 @@ class ReleaseLog:
             history = after(history, [*row[:6], *row[7:]])
             for text in (2, 4):  # the fit and its card
                 row[text] = self.planned.left_out(row[text])
-            marks = ", ".join("?" * len(row))
-            self._db.execute(f"INSERT INTO fits VALUES ({marks})", row)  # noqa: S608
+            rows.append(row)
+        self._state.insert("fits", rows)
         return first, history
 
     def _history(self) -> str:
         """The digest of all steps so far; refused if the newest step does not lead to it."""
+        place = place_of(self._state)
         steps = f"SELECT {STEP}, history FROM steps ORDER BY number DESC LIMIT 2"  # noqa: S608
-        rows = self._db.execute(steps).fetchall()
-        place = place_of(self._db)
+        rows = self._db.execute(steps).fetchall() if place.steps else []
         if not rows:
-            return after_erasures(self._db, beginning(self._db), place)
+            return after_erasures(self._state, beginning(self._state), place)
         (*step, kept), *earlier = rows
-        history = str(earlier[0][-1]) if earlier else beginning(self._db)
-        history = after_erasures(self._db, history, place._replace(steps=place.steps - 1))
+        history = str(earlier[0][-1]) if earlier else beginning(self._state)
+        history = after_erasures(self._state, history, place._replace(steps=place.steps - 1))
         fits = f"SELECT {FIT} FROM fits ORDER BY number DESC LIMIT {MAX_FITS_PER_STEP}"  # noqa: S608
         texts = self.planned
         newest = takewhile(
@@ -194,7 +195,7 @@ class ReleaseLog:
             history = after(history, [*row[:2], fit, row[3], card, *row[5:]])
         if after(history, covered(step)) != kept:
             raise StoreError(f"step {step[0]}: hash mismatch in the step or its fits; {RESTORE}")
-        return after_erasures(self._db, str(kept), place)
+        return after_erasures(self._state, str(kept), place)
 
     def _drop_superseded(self, stream: str, due: Sequence[RecordFit]) -> None:
         """Within a transaction, delete models that no fit needs after the ones that are due."""
@@ -206,16 +207,19 @@ class ReleaseLog:
         self._state.sums.add("dropped", drop(self._db, gone))
 
     def _insert_step(
-        self, step: Step, survey: StoredSurvey | None, persons: str | None, history: str
+        self,
+        number: int,
+        step: Step,
+        survey: StoredSurvey | None,
+        persons: str | None,
+        history: str,
     ) -> None:
-        number = self._state.one("SELECT coalesce(max(number), 0) + 1 FROM steps")[0]
         sources = canonical(self._settle_arrivals(step.stream, step.span.stop))
         *paid, scores = paid_of(step.evaluation)
         measured = (scores, *survey_columns(survey))
         row = (number, step.stream, *step.span, *paid, sources, *measured, persons)
-        marks = ", ".join("?" * (len(row) + 1))
-        values = (*row, after(history, covered(row)))
-        self._db.execute(f"INSERT INTO steps ({STEP}, history) VALUES ({marks})", values)  # noqa: S608
+        step_row = (*row, after(history, covered(row)))
+        self._state.insert("steps", [step_row], f"({STEP}, history)")
 
     def _settle_arrivals(self, stream: str, stop: int) -> list[tuple[str | None, int]]:
         """Delete the arrivals of a step; return the number of records from each source."""
@@ -226,6 +230,8 @@ class ReleaseLog:
 
     def steps(self, after: int = 0) -> Iterator[Step]:
         """The steps carried out, in order, without the first `after`."""
+        if after >= self._state.totals.steps:
+            return
         query = f"SELECT {PAID} FROM steps WHERE number > ? ORDER BY number"  # noqa: S608
         with self._state.explained():
             for row in self._db.execute(query, (after,)):
@@ -233,11 +239,15 @@ class ReleaseLog:
 
     def newest_step(self) -> Step | None:
         """The step carried out last; None if there is none."""
-        row = self._state.fact(f"SELECT {PAID} FROM steps ORDER BY number DESC LIMIT 1")  # noqa: S608
-        return None if row is None else step_of(*row)
+        if not self._state.totals.steps:
+            return None
+        newest = f"SELECT {PAID} FROM steps ORDER BY number DESC LIMIT 1"  # noqa: S608
+        return step_of(*self._state.fact(newest))
 
     def survey(self, stream: str, at: int | None = None) -> StoredSurvey | None:
         """The survey of a step that ended at a record count; by default the newest one."""
+        if not self._state.totals.steps:
+            return None
         where, values = ("", (stream,)) if at is None else ("AND stop = ?", (stream, at))
         row = self._state.one(
             f"SELECT survey_share, survey FROM steps WHERE stream = ? {where} "  # noqa: S608
@@ -246,15 +256,10 @@ class ReleaseLog:
         )
         return None if row is None or row[0] is None else survey_of(*row)
 
-    def _released(self) -> int:
-        """The number of releases."""
-        with readable("the number of releases in the database"):
-            return int(self._state.fact("SELECT coalesce(max(release), -1) + 1 FROM fits")[0])
-
     def releases(self, start: int = 0) -> Iterator[StoredRelease]:
         """The releases from number `start` on, in order."""
         number = start
-        while number < self._released():
+        while number < self._state.totals.releases:
             yield self.release(number)
             number += 1
 
@@ -297,8 +302,8 @@ class ReleaseLog:
 
     def newest(self) -> StoredRelease | None:
         """The newest release; None if there is none yet."""
-        after = self._released()
-        return self.release(after - 1) if after else None
+        made = self._state.totals.releases
+        return self.release(made - 1) if made else None
 
     def fit(self, number: int) -> NDArray[np.float64]:
         """The model of a fit, read-only and bit for bit. Superseded models may be gone."""
@@ -342,6 +347,8 @@ class ReleaseLog:
 
     def lines(self, stream: str | None = None, after: int = -1) -> Iterator[Line]:
         """The ledger lines of fits after number `after`, of one stream or of all."""
+        if after >= self._state.totals.newest_fit:
+            return
         of, values = ("", (after,)) if stream is None else ("AND stream = ?", (after, stream))
         query = f"SELECT fit, share FROM fits WHERE number > ? {of} ORDER BY number"  # noqa: S608
         with self._state.explained():

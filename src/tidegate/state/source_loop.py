@@ -6,9 +6,9 @@ Files that the state has already taken are refused, and so are holdouts that are
 import select
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.checks import InvalidValueError
 from tidegate.release import StoredRelease
@@ -19,7 +19,9 @@ from tidegate.sources.file_offset import FileOffset
 from tidegate.sources.files import Files, regular
 from tidegate.sources.json_lines import StandardInput
 from tidegate.sources.source import checked_first, shared
-from tidegate.state.durable_run import DurableRun
+
+if TYPE_CHECKING:
+    from tidegate.state.durable_run import DurableRun
 from tidegate.state.store import Store
 
 PAUSE = 1.0
@@ -46,7 +48,7 @@ def check_readable(sources: Iterable[Source]) -> None:
 
 
 def releases_of(
-    run: DurableRun,
+    run: "DurableRun",
     take: Callable[[str, RawBatch], object],
     sources: Mapping[str, Source],
     *,
@@ -145,15 +147,19 @@ PUBLIC = "holdout accuracies are published without noise, so use public records"
 BLOCK = 2**20
 
 
+def holdouts(config: Config) -> list[Files]:
+    """The public records on which releases are tested, if the configuration names any."""
+    found = config.holdout()
+    return [] if found is None else [found]
+
+
 def check_sources(config: Config) -> None:
     """Refuse a holdout that [source] reads, under any name, or that copies its files."""
-    if (holdout := config.holdout()) is None:
-        return
-    for identity in config.identities:
-        if (both := shared(holdout.identity, identity)) is not None:
-            raise _private(holdout.root, f"[source] reads {both}")
-    for path in holdout.files():
-        for other in filter(Path.is_file, config.files()):
+    for holdout in holdouts(config):
+        for identity in config.identities:
+            if (both := shared(holdout.identity, identity)) is not None:
+                raise _private(holdout.root, f"[source] reads {both}")
+        for path, other in product(holdout.files(), filter(Path.is_file, config.files())):
             if is_copy(holdout, path, other):
                 raise _private(path, f"it holds the same records as {other} of [source]")
 
@@ -161,10 +167,9 @@ def check_sources(config: Config) -> None:
 def check_holdout(config: Config, store: Store) -> None:
     """Refuse a holdout that [source] reads, or whose records were already taken."""
     check_sources(config)
-    if (holdout := config.holdout()) is None:
-        return
-    taken = list(places(store))
-    for path in holdout.files():
+    files = [(holdout, path) for holdout in holdouts(config) for path in holdout.files()]
+    taken = list(places(store)) if files else []
+    for holdout, path in files:
         tails = holdout.tails(path, [place.seen for _, place in taken if place.seen.tail])
         for name, place in taken:
             if tails.get(place.seen) == place.seen.tail is not None:
@@ -183,16 +188,17 @@ def check_separate(config: Config) -> None:
 def check_configured(config: Config, store: Store, sources: Mapping[str, Source]) -> None:
     """Refuse files of [source] that were already taken under another name."""
     check_separate(config)
-    named = (path for path in config.files() if store.offset(file_name(path)) is not None)
+    taken = set(store.sources())
+    named = (path for path in config.files() if file_name(path) in taken)
     for path in chain(named, _taken_elsewhere(store, sources)):
-        taken = f"{path} was taken by ingest, and run would take it again"
-        raise InvalidValueError(f"{taken}: remove it from [source]")
+        again = f"{path} was taken by ingest, and run would take it again"
+        raise InvalidValueError(f"{again}: remove it from [source]")
 
 
 def check_given(config: Config, store: Store, sources: Mapping[str, Source]) -> None:
     """Refuse files that are the holdout, or were already taken under another name."""
-    holdout = config.holdout()
-    for path in [] if holdout is None else holdout.files():
+    public = [path for holdout in holdouts(config) for path in holdout.files()]
+    for path in public:
         for source in _files(sources):
             if source.root.is_file() and is_copy(source, path, source.root):
                 same = f"{source.path} holds the records of quality.holdout"

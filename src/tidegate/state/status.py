@@ -1,9 +1,8 @@
 """The status of a state: for the public, and for the operator."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tidegate.gate import Gate
 from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Ledger
 from tidegate.privacy.meaning import meaning, whom
@@ -15,14 +14,17 @@ from tidegate.release.verdict import in_words
 from tidegate.run.step_admission import status_rows
 from tidegate.schedule.progress import BEHIND
 from tidegate.state.ledger_view import LedgerView
-from tidegate.state.measured_steps import MeasuredStep, drift_row, drift_status, survey_row
+from tidegate.state.quality import MeasuredStep, drift_row, drift_status, survey_row
 from tidegate.state.stopped import stop_in
-from tidegate.state.store import Store
+from tidegate.state.store import Evaluation, Store
+
+if TYPE_CHECKING:
+    from tidegate.gate import Gate
 
 Row = dict[str, Any]
 
 
-def promise(gate: Gate) -> Row:
+def promise(gate: "Gate") -> Row:
     """The schedule, the budget and what the budget promises each record or person."""
     budget, person = gate.plan.budget, gate.plan.person
     return {
@@ -40,7 +42,7 @@ def protects(person: Person | None) -> Row:
     return {**stated, "whom": whom(person)}
 
 
-def public_status(gate: Gate, view: LedgerView) -> Row:
+def public_status(gate: "Gate", view: LedgerView) -> Row:
     """The public status: nothing in it depends on records except through releases."""
     steps = view.measured.newest()
     return {
@@ -48,7 +50,7 @@ def public_status(gate: Gate, view: LedgerView) -> Row:
         **_stopped(gate),
         **_released(gate, view),
         "streams": [_of_stream(gate, stream) for stream in gate.streams],
-        "quality": [_quality(each) for each in steps if each.step.evaluation is not None],
+        "quality": [_quality(each, found) for each in steps for found in each.step.evaluated],
         **measured(steps),
         "surveys": [row for row in map(survey_row, steps) if row is not None],
     }
@@ -62,7 +64,7 @@ def measured(steps: list[MeasuredStep]) -> Row:
 
 def _newest_measured(steps: list[MeasuredStep]) -> Row:
     """The same, with the verdict of the newest accuracy if there are no scores."""
-    tested = [each for each in steps if each.step.evaluation is not None]
+    tested = [each for each in steps if each.step.evaluated]
     found = measured(steps)
     if tested and found["scores"] is None:
         found["verdict"] = verdict_row(tested[-1].verdict)
@@ -71,8 +73,7 @@ def _newest_measured(steps: list[MeasuredStep]) -> Row:
 
 def _scores(each: MeasuredStep) -> Row:
     """All that the scores of a step tell."""
-    evaluation = each.step.evaluation
-    release = None if evaluation is None else evaluation.release
+    (release,) = (evaluation.release for evaluation in each.step.evaluated)
     found = {**each.place(), "of_release": release, **(each.measures or {})}
     return {**found, "verdict": verdict_row(each.verdict)}
 
@@ -82,11 +83,8 @@ def verdict_row(found: Mapping[str, Any] | None) -> Row | None:
     return None if found is None else {**found, "words": in_words(found)}
 
 
-def _quality(each: MeasuredStep) -> Row:
+def _quality(each: MeasuredStep, evaluation: Evaluation) -> Row:
     """How good a release was on a step."""
-    evaluation = each.step.evaluation
-    if evaluation is None:
-        return {}
     name = headline_name(evaluation.scores)
     return {
         **each.place(),
@@ -99,7 +97,7 @@ def _quality(each: MeasuredStep) -> Row:
     }
 
 
-def status(gate: Gate, *, with_measures: bool = True) -> Row:
+def status(gate: "Gate", *, with_measures: bool = True) -> Row:
     """The full status. It counts records that are unusable or admitted: for the operator only.
 
     Args:
@@ -117,7 +115,7 @@ def status(gate: Gate, *, with_measures: bool = True) -> Row:
         return {**made, "streams": streams, **found}
 
 
-def _stopped(gate: Gate) -> Row:
+def _stopped(gate: "Gate") -> Row:
     """Why the state is stopped, and the steps that stopped it before it was corrected."""
     stop = stop_in(gate.store, gate.config)
     return {
@@ -134,7 +132,7 @@ def stopped_rows(store: Store) -> list[Row]:
     ]
 
 
-def _released(gate: Gate, view: LedgerView) -> Row:
+def _released(gate: "Gate", view: LedgerView) -> Row:
     newest = gate.store.newest()
     if newest is None:
         return {"releases": 0, "newest": None, "trained_on": None}
@@ -145,7 +143,7 @@ def _released(gate: Gate, view: LedgerView) -> Row:
     }
 
 
-def _of_stream(gate: Gate, stream: str) -> Row:
+def _of_stream(gate: "Gate", stream: str) -> Row:
     """The public numbers of a stream."""
     count = gate.store.count(stream)
     return {
@@ -159,7 +157,7 @@ def _of_stream(gate: Gate, stream: str) -> Row:
     }
 
 
-def _for_operator(gate: Gate, stream: str, ledger: Ledger) -> Row:
+def _for_operator(gate: "Gate", stream: str, ledger: Ledger) -> Row:
     """The numbers of a stream, including those for the operator only."""
     count = gate.store.count(stream)
     held = _raw_data_held(gate, stream, count)
@@ -180,7 +178,7 @@ def _for_operator(gate: Gate, stream: str, ledger: Ledger) -> Row:
     }
 
 
-def _behind(gate: Gate, stream: str) -> Row:
+def _behind(gate: "Gate", stream: str) -> Row:
     """How many complete steps wait, and whether that is more than training should leave."""
     waiting = gate.progress.steps_waiting(stream)
     return {"steps_waiting": waiting, "behind": waiting >= BEHIND}
@@ -194,7 +192,7 @@ def behind_in_words(row: Row) -> str:
     )
 
 
-def _raw_data_held(gate: Gate, stream: str, count: int) -> Row:
+def _raw_data_held(gate: "Gate", stream: str, count: int) -> Row:
     starts = [segment.span.start for segment in gate.store.held() if segment.stream == stream]
     start, needed = min([count, *starts]), gate.progress.needed(stream)
     why = f"future fits may read records from {needed:,} on" if starts else "nothing is held"

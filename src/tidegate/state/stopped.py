@@ -1,10 +1,14 @@
-"""States that stopped before their first fit, and how their settings may be corrected.
+"""States that stopped before their first fit, and how their settings are corrected.
 
 A state is stopped if the survey of its newest step stops its stream (`learn.preparation`), which
 can only be a first step. This follows from the stored noisy survey and the settings alone.
+
+A correction moves the step to the table `stopped` with the settings that it ran under, so that what
+it paid stays, and the history goes on from there. All records are deleted, so no later fit can read
+a record that has paid.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,8 +20,11 @@ from tidegate.privacy.rounding import down
 from tidegate.run.config import Config, ConfigError, differences
 from tidegate.schedule import Span, TwoStream
 from tidegate.schedule.progress import ONLY
-from tidegate.state.damage import UNREADABLE, Problem, damage
-from tidegate.state.store import StoppedStep, Store, StoredSurvey
+from tidegate.state.damage import BEGINNING, COLUMNS, UNREADABLE, Problem, after, damage, readable
+from tidegate.state.database import Database
+from tidegate.state.erasure_lines import Erasures, Place, after_erasures, place_of
+from tidegate.state.state_database import StateDatabase
+from tidegate.state.store import SOURCES, STEP, StoppedStep, Store, StoredSurvey, covered, survey_of
 
 CORRECT = (
     "check [records] columns, label, classes or target and norm with tidegate check CONFIG FILE, "
@@ -90,15 +97,11 @@ def stop_in(store: Store, config: Config) -> Stop | None:
     return None if stored is None else stop_of(config, step.stream, step.span, stored)
 
 
-def check_correction(store: Store, before: Config, after: Config) -> Stop | None:
-    """Whether new settings correct a stopped state; refuse a change that is not allowed.
-
-    Returns:
-        The stop that is corrected; None if no setting that affects privacy differs.
-    """
+def corrected(store: Store, before: Config, after: Config) -> list[Stop]:
+    """The stop that new settings correct, if they do; refuse a change that is not allowed."""
     changed = differences(before.privacy_json(), after.privacy_json())
     if not changed:
-        return None
+        return []
     stop = stop_in(store, before)
     if stop is None:
         raise ConfigError([f"{FIXED}: {'; '.join(changed)}; {ADVICE}"])
@@ -111,7 +114,7 @@ def check_correction(store: Store, before: Config, after: Config) -> Stop | None
         raise ConfigError([f"{only}: {'; '.join(kept)}; set them back"])
     if _streams(before) != _streams(after):
         raise ConfigError(["a correction of a stopped state must keep its number of streams"])
-    return stop
+    return [stop]
 
 
 def _streams(config: Config) -> bool:
@@ -153,3 +156,89 @@ def _problems_of(stopped: StoppedStep, config: Config, where: str) -> Iterator[P
         yield damage(where, f"its records are {stopped.span}, which is not a first step")
     if stop_of(settings, stopped.stream, stopped.span, stopped.survey) is None:
         yield damage(where, "its survey does not stop a stream: its charge was set aside")
+
+
+Row = Sequence[Any]
+
+
+def correct(state: StateDatabase, config: str, settings: str) -> None:
+    """Replace the settings of a stopped state, in one transaction.
+
+    Its only step moves to the table `stopped`. Records, quarantine and counts of records are
+    deleted; sources keep their place. Files of segments are left to `sweep`.
+    """
+    with state.transaction("correct"):
+        steps = state.db.execute(f"SELECT {STEP}, history FROM steps").fetchall()  # noqa: S608
+        if len(steps) != 1 or state.one("SELECT count(*) FROM fits")[0]:
+            raise StoreError(
+                f"{state.folder} has steps besides the stopped one: start a new state instead"
+            )
+        state.insert("stopped", [_stopped_row(state, steps[0])])
+        state.clear("steps")
+        _delete_records(state)
+        # count the records of each source from 0 again; the source goes on from where it was
+        state.update("offsets", "1 = 1", records=0)
+        state.clear("streams")
+        state.head = state.head._replace(config=config, settings=settings, arrived=None, streams=())
+
+
+def _stopped_row(state: StateDatabase, step: Row) -> Row:
+    number = state.one("SELECT coalesce(max(number), 0) + 1 FROM stopped")[0]
+    _, stream, start, stop = step[:4]
+    survey_share, survey, persons, history = step[-4:]
+    if survey_share is None:
+        raise StoreError(f"{state.folder} has no survey: only a stopped state can be corrected")
+    settings = state.head.settings
+    row = (number, settings, stream, start, stop, step[SOURCES], survey_share, survey)
+    history = after_erasures(state, history, place_of(state))
+    return (*row, after(history, [settings]), persons)
+
+
+def _delete_records(state: StateDatabase) -> None:
+    """Delete all records. Texts are overwritten first, as `forget` does: SQLite moves rows.
+
+    The ledger of persons stays: who was admitted in the stopped step has paid for its survey.
+    """
+    state.update("quarantine", "payload IS NOT NULL", payload=None)
+    for table in ("quarantine", "segments", "arrivals", "admitted"):
+        state.delete(table, "1 = 1")
+
+
+def rows_of(database: Database) -> list[Row]:
+    """The rows of all stopped steps, in order."""
+    query = f"SELECT {COLUMNS['stopped']} FROM stopped ORDER BY number"  # noqa: S608
+    rows: list[Row] = database.execute(query).fetchall()
+    return rows
+
+
+def beginning(state: StateDatabase) -> str:
+    """The digest of the history before the first step that is not in the table `stopped`."""
+    if not state.totals.stopped:
+        return BEGINNING
+    return str(state.one("SELECT history FROM stopped ORDER BY number DESC LIMIT 1")[0])
+
+
+def stopped_of(row: Row) -> StoppedStep:
+    """A stopped step, from its row."""
+    _, settings, stream, start, stop, _, share, survey, *_ = row
+    with readable("a stopped step in the database"):
+        return StoppedStep(
+            settings=settings,
+            stream=stream,
+            span=Span(start, stop),
+            survey=survey_of(share, survey),
+        )
+
+
+def history_problems(database: Database, erasures: Erasures) -> Iterator[Problem]:
+    """Check stopped steps and their settings against the history."""
+    history = BEGINNING
+    for place, row in enumerate(rows_of(database), 1):
+        number, settings, stream, start, stop, sources, share, survey, kept, persons = row
+        step = (1, stream, start, stop, *[None] * 4, sources, None, share, survey, persons)
+        history = erasures.after(history, Place(place - 1, 0))
+        history = erasures.after(after(history, covered(step)), Place(place - 1, 1))
+        history = after(history, [settings])
+        if history != kept or number != place:
+            yield damage(f"stopped step {number}", "hash mismatch in the step or its settings")
+            history = kept  # report each wrong step once

@@ -22,8 +22,7 @@ from tidegate.schedule import Span
 from tidegate.schedule.twostream import Arrived
 from tidegate.state import publish_folder, stopped
 from tidegate.state.card_keys import unknown_keys
-from tidegate.state.damage import UNREADABLE, Problem, damage, reported
-from tidegate.state.integrity import SETTINGS, text_digest
+from tidegate.state.damage import SETTINGS, UNREADABLE, Problem, damage, reported, text_digest
 from tidegate.state.quality import on_card
 from tidegate.state.store import Evaluation, Step
 from tidegate.state.verify_noise import (

@@ -23,7 +23,6 @@ from tidegate.state.person_log import PersonLog, newest_stopped, persons_text
 from tidegate.state.person_runs import Run, StepDigest, merged, sorted_owners, step_digest
 from tidegate.state.record_log import RecordLog
 from tidegate.state.state_database import StateDatabase
-from tidegate.state.still_held import still_held
 from tidegate.state.store import Segment
 
 LEDGER = "the ledger of persons"
@@ -166,7 +165,7 @@ def _slots(
             owners = records.owners(step.stream, step.span)
             admitted = persons.admitted(step.stream, step.span)
         except StoreError as error:
-            if still_held(state, *_segments(records, step)):
+            if records.still_holds(*_segments(records, step)):
                 yield Problem(where, str(error))
             continue
         if owners is None:

@@ -6,19 +6,27 @@ from typing import Any
 
 from tidegate.checks import StoreError, json_of
 from tidegate.release import FIRST
-from tidegate.state import correction, erasure_lines, segments
-from tidegate.state.damage import DAMAGED, RESTORE, Problem, damage, readable, reported
+from tidegate.state import erasure_lines, segments, stopped
+from tidegate.state.damage import (
+    COLUMNS,
+    DAMAGED,
+    HISTORY,
+    RESTORE,
+    Problem,
+    after,
+    damage,
+    readable,
+    reported,
+)
 from tidegate.state.erasure import has_content
 from tidegate.state.erasure_lines import Erasures, place_of
-from tidegate.state.integrity import COLUMNS, HISTORY, after
-from tidegate.state.layout import LAYOUT, SCHEMA, SOURCES, STEP, covered, sums_of, with_fits
+from tidegate.state.layout import LAYOUT, SCHEMA, sums_of
 from tidegate.state.lock import witness_of
 from tidegate.state.person_log import PersonLog
 from tidegate.state.record_log import RecordLog
 from tidegate.state.release_log import ReleaseLog
 from tidegate.state.state_database import StateDatabase
-from tidegate.state.still_held import still_held
-from tidegate.state.store import Segment
+from tidegate.state.store import SOURCES, STEP, Segment, covered, with_fits
 from tidegate.state.verify_persons import row_problems
 
 
@@ -31,7 +39,7 @@ def problems(
         _verify_tables(state),
         _verify_segments(state, records),
         row_problems(state, persons),
-        erasure_lines.problems(state.db),
+        erasure_lines.problems(state),
         _verify_fits(state, releases),
         _verify_history(state),
     )
@@ -45,13 +53,14 @@ def _explaining(state: StateDatabase, check: Iterator[Problem]) -> Iterator[Prob
 
 
 def _verify_state(state: StateDatabase, records: RecordLog) -> Iterator[Problem]:
-    if state.one("SELECT seal FROM state")[0] != state.seal():
+    head = state.read_head()
+    if head.seal != head.digest():
         yield Problem(state.db.name, DAMAGED)
     witness = state.witness or witness_of(state.folder)
     if witness is None:
         what = "is missing or damaged, so lost transactions would go unnoticed"
         yield Problem("lock", f"{what}; see docs/store.md")
-    elif witness.committed > (committed := state.one("SELECT committed FROM state")[0]):
+    elif witness.committed > (committed := head.committed):
         what = f"has lost the last {witness.committed - committed} transaction(s)"
         yield damage(state.db.name, what)
     for source in records.sources():
@@ -62,7 +71,7 @@ def _verify_state(state: StateDatabase, records: RecordLog) -> Iterator[Problem]
 
 def _verify_tables(state: StateDatabase) -> Iterator[Problem]:
     """Check that each table has exactly the rows that were written."""
-    stored, computed = state.kept_sums(), sums_of(state.db)
+    stored, computed = state.read_head().table_sums(), sums_of(state.db)
     for table in COLUMNS:
         if stored[table] != computed[table]:
             what = f"rows of the table {table} were changed, added or deleted"
@@ -75,9 +84,9 @@ def _verify_tables(state: StateDatabase) -> Iterator[Problem]:
 def _verify_history(state: StateDatabase) -> Iterator[Problem]:
     """Check steps and fits against the history, and the history digest in each card."""
     erasures = Erasures(state.db)
-    yield from correction.problems(state.db, erasures)
-    history, named, fits = correction.beginning(state.db), False, 0
-    end = place_of(state.db)
+    yield from stopped.history_problems(state.db, erasures)
+    history, named, fits = stopped.beginning(state), False, 0
+    end = place_of(state)
     sources: Counter[str | None] = Counter()
     steps = state.db.execute(f"SELECT {STEP}, history FROM steps ORDER BY number").fetchall()  # noqa: S608
     for (*step, kept), made in with_fits(state.db, steps):
@@ -137,7 +146,7 @@ def _verify_segments(state: StateDatabase, records: RecordLog) -> Iterator[Probl
             yield damage(stream, f"a segment ends at {reached[stream]}, the next starts at {start}")
         reached[stream] = stop
         for problem in _problem(segment.file or stream, _check_segment, state, records, segment):
-            if still_held(state, segment):
+            if records.still_holds(segment):
                 yield problem
     for stream, total in state.db.execute("SELECT stream, count FROM streams"):
         if reached.get(stream, total) != total:
