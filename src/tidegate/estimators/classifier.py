@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.labels import as_labels
 from tidegate.data.predicted import Classes
+from tidegate.data.values import as_labels
 from tidegate.estimators.linear import Goal, LinearEstimator, LinearStream
 from tidegate.learn.loss import loss_of
 from tidegate.release import Model

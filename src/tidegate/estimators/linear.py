@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
 from tidegate.checks import fraction, refuse
-from tidegate.data.columns import Columns
+from tidegate.data.columns import TableColumns
+from tidegate.data.feature_map import FeatureMap
 from tidegate.data.intake import Intake
 from tidegate.data.maps.composed import plain_copy
-from tidegate.data.maps.feature_map import FeatureMap
 from tidegate.data.predicted import Predicted
 from tidegate.estimators.base_estimator import Begun, Learning, StreamEstimator
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
@@ -90,7 +90,7 @@ class LinearEstimator(StreamEstimator):
 
     def _norm(self) -> float:
         """The largest norm of a record: as given, or as it follows from columns with kinds."""
-        if self.norm is None and isinstance(self.features, Columns):
+        if self.norm is None and isinstance(self.features, TableColumns):
             return self.features.norm
         if self.norm is None:
             allowed = "a number, unless features is Columns"

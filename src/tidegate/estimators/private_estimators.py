@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from tidegate.checks import whole
-from tidegate.data.labels import as_labels
+from tidegate.data.values import as_labels
 from tidegate.estimators.classifier import Classifier
 from tidegate.estimators.documented import documented
 from tidegate.estimators.linear import LinearEstimator

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from tidegate.data.target import Target
+from tidegate.data.predicted import Target
 from tidegate.estimators.linear import Goal, LinearEstimator, LinearStream
 from tidegate.learn.loss import target_loss_of
 from tidegate.release import RegressionModel

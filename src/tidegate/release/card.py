@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, between, exact, refuse
-from tidegate.data.maps.codec import described_map
-from tidegate.data.maps.feature_map import FeatureMap
+from tidegate.data.feature_map import FeatureMap, described_map
 from tidegate.data.predicted import NOTHING, Predicted, with_predicted
-from tidegate.data.spelling import NEWEST
+from tidegate.data.values import NEWEST
 from tidegate.learn.fold import Fold
 from tidegate.learn.rules import RULES
 from tidegate.learn.transform import Transform, prepared_by
@@ -144,7 +143,7 @@ class About:
         dtype: The dtype of the stored features.
         columns: The names of the columns that features are made of, if they have names.
         label: The name of the column of labels.
-        spelling: The rule by which values are read, see `tidegate.data.spelling`.
+        spelling: The rule by which values are read, see `tidegate.data.values`.
         hidden: What is hidden about a record.
     """
 

@@ -2,20 +2,23 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import refuse
-from tidegate.data.maps.codec import built_map, takes_text
-from tidegate.data.maps.feature_map import FeatureMap
-from tidegate.data.predicted import Predicted, predicted_on_card
-from tidegate.data.spelling import a_rule
-from tidegate.data.target import Target
+from tidegate.checks import Later, refuse
+from tidegate.data.feature_map import FeatureMap, built_map, takes_text
+from tidegate.data.predicted import Predicted, Target, predicted_on_card
+from tidegate.data.values import a_rule
 from tidegate.learn.transform import Prepared, Transform, prepared_on_card
 from tidegate.release.card import Card, canonical
-from tidegate.release.model import Model, RegressionModel
+
+if TYPE_CHECKING:
+    from tidegate.release import model as models
+    from tidegate.release.model import Model, RegressionModel
+else:
+    models = Later("tidegate.release.model")
 
 FIRST = "0" * 64
 """The previous hash of the first release, which has none before it."""
@@ -90,7 +93,7 @@ class StoredRelease:
         """The range of what the release predicts; None if it predicts classes."""
         return Target.of_card(self.card)
 
-    def model(self, features: FeatureMap | None = None) -> Model | RegressionModel:
+    def model(self, features: FeatureMap | None = None) -> "Model | RegressionModel":
         """The model of the release: a `Model`, or a `RegressionModel` if it predicts a target.
 
         Args:
@@ -107,17 +110,17 @@ class StoredRelease:
             "spelling": a_rule("spelling", card.get("spelling", 1)),
         }
         if target is not None:
-            return RegressionModel(target=target, **common)
-        return Model(classes=np.asarray(card["classes"]), **common)
+            return models.RegressionModel(target=target, **common)
+        return models.Model(classes=np.asarray(card["classes"]), **common)
 
-    def classifier(self, features: FeatureMap | None = None) -> Model:
+    def classifier(self, features: FeatureMap | None = None) -> "Model":
         """The model of a release that predicts classes; refuse one that predicts a target.
 
         Args:
             features: The feature map, needed only if the card does not describe it in full.
         """
         model = self.model(features)
-        if not isinstance(model, Model):
+        if not isinstance(model, models.Model):
             raise refuse("the release", "one that predicts classes", shown="one with a target")
         return model
 

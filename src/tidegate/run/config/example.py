@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
 from tidegate.checks import one_of
-from tidegate.data.maps.feature_map import NamedMap, configurable
+from tidegate.data.feature_map import NamedMap, configurable
 from tidegate.kinds import parameters
 from tidegate.learn.learner import LEARNERS, NamedLearner
 from tidegate.learn.loss import LOSSES, TARGET_LOSSES

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tidegate.data.maps.feature_map import NamedMap, Pinned, configurable
+from tidegate.data.feature_map import NamedMap, Pinned, configurable
 from tidegate.kinds import build, checks_of, values_of
 from tidegate.run.config.keys import KindTable, key, one_of_kinds, read_keys
 

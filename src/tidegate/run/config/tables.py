@@ -19,10 +19,9 @@ from tidegate.checks import (
     word,
     words,
 )
-from tidegate.data.columns import Columns
-from tidegate.data.predicted import Predicted, predicted_of
-from tidegate.data.spelling import NEWEST, a_rule, places_in
-from tidegate.data.target import Target
+from tidegate.data.columns import TableColumns
+from tidegate.data.predicted import Predicted, Target, predicted_of
+from tidegate.data.values import NEWEST, a_rule, places_in
 from tidegate.kinds import build
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
 from tidegate.privacy.budget import budget_of
@@ -155,7 +154,7 @@ class RecordsTable:
 
     @property
     def rule(self) -> int:
-        """The rule by which values are spelled, see `tidegate.data.spelling`."""
+        """The rule by which values are spelled, see `tidegate.data.values`."""
         return NEWEST if self.spelling is None else self.spelling
 
     @property
@@ -195,7 +194,7 @@ class RecordsTable:
         """The columns of a record without its label, if they have names."""
         return self.columns if self.text is None else (self.text,)
 
-    def build(self, kinds: Columns | None = None) -> SourceColumns:
+    def build(self, kinds: TableColumns | None = None) -> SourceColumns:
         """Which columns of a source are read.
 
         Args:
