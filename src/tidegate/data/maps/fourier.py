@@ -34,8 +34,8 @@ class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
 
     For each of n_components random frequencies, the features are the cosine and the sine of the
     record's angle (Rahimi and Recht), so every record has norm 1 up to rounding. The angles are
-    exact sums; see docs/proofs/exact-products.md. Use it for up to a few thousand columns; if there are
-    more, project first.
+    exact sums; see docs/proofs/exact-products.md. Use it for up to a few thousand columns; if
+    there are more, project first.
 
     Args:
         n_components: the number of frequencies; twice as many features, cosines before sines.
