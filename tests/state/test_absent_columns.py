@@ -15,10 +15,9 @@ from tests.cli.run import tidegate
 from tidegate.checks import InvalidValueError
 from tidegate.gate import Config, Gate
 from tidegate.sources import Batches, SourceColumns
-from tidegate.sources.absent import Unseen, near
 from tidegate.sources.broker import raw_batch_of
 from tidegate.sources.json_lines import StandardInput
-from tidegate.sources.json_records import json_batch
+from tidegate.sources.json_records import Unseen, json_batch, near
 
 STEP = 100
 SECRET = "Ada-Lovelace-1815"

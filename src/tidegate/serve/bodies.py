@@ -25,10 +25,9 @@ from tidegate.serve import arrow
 from tidegate.serve.framing import NOT_JSON, Body, Unreadable, framed
 from tidegate.serve.limits import Limits, check_members, check_number, check_size
 from tidegate.sources import RawBatch, SourceColumns
-from tidegate.sources.absent import Unseen
 from tidegate.sources.arrow_records import ArrowRecords, holds_ids, labels_of, values
-from tidegate.sources.source import check_columns, check_ids, objects
-from tidegate.sources.source_columns import as_json, row_of
+from tidegate.sources.json_records import Unseen
+from tidegate.sources.source import as_json, check_columns, check_ids, objects, row_of
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"

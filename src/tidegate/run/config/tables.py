@@ -28,7 +28,7 @@ from tidegate.privacy.budget import budget_of
 from tidegate.run.config.keys import REFERENCE, ascending, given_keys, key, labels, number_range
 from tidegate.run.config.locations import Locations
 from tidegate.run.engine import Disk, Engine, Memory
-from tidegate.sources.source_columns import Dtype, SourceColumns
+from tidegate.sources.source import Dtype, SourceColumns
 
 if TYPE_CHECKING:
     from tidegate.run.cluster import Dask
