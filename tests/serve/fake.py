@@ -17,9 +17,9 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from tidegate.privacy import ApproxDP, Ledger
+from tidegate.privacy.budget import down
 from tidegate.privacy.meaning import meaning
 from tidegate.privacy.person import Person
-from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.schedule import RecordFit, Schedule, SlidingWindow, Span

@@ -18,11 +18,17 @@ from tidegate.cli.types import count
 from tidegate.gate import Gate
 from tidegate.learn.measures.measure import kind_of, listed, score_named
 from tidegate.learn.score_kinds import KINDS, headline_in, headline_name
+from tidegate.privacy.budget import down
 from tidegate.privacy.meaning import amounts, paid_so_far, until, whom
-from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease
-from tidegate.release.measure_words import PLUS_MINUS, compact, guarded_value, in_words
-from tidegate.release.verdict import accuracy_alone, verdict
+from tidegate.release.verdict import (
+    PLUS_MINUS,
+    accuracy_alone,
+    compact,
+    guarded_value,
+    in_words,
+    verdict,
+)
 from tidegate.schedule.progress import ONLY
 from tidegate.state.ledger_view import LedgerView
 from tidegate.state.measured_steps import alarm_in_words

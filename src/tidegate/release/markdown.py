@@ -8,7 +8,7 @@ from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.meaning import name as privacy_name
 from tidegate.privacy.person import Person
 from tidegate.release.card import Card, person_of
-from tidegate.release.measure_words import PLUS_MINUS, in_words, margin
+from tidegate.release.verdict import PLUS_MINUS, in_words, margin
 
 
 def to_markdown(card: Card) -> str:

@@ -21,8 +21,7 @@ from tidegate.checks import ComputeError, optional, refuse
 from tidegate.data.parts import Cut, Part, Parts, Result
 from tidegate.data.records import Piece, Records
 from tidegate.data.rows import Rows
-from tidegate.run.cuts import Run, part_sizes, shared_out
-from tidegate.run.engine import MAX_IN_MEMORY_SLOTS, Memory, Then, same
+from tidegate.run.engine import MAX_IN_MEMORY_SLOTS, Memory, Run, Then, part_sizes, same, shared_out
 
 VERSION = version("tidegate")
 

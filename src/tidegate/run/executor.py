@@ -34,7 +34,7 @@ from tidegate.learn.slot_weights import weighted
 from tidegate.learn.trainer import Factors, Read, Trainer
 from tidegate.learn.transform import Prepared
 from tidegate.privacy import Line
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 from tidegate.release import Release
 from tidegate.run.engine import Engine
 from tidegate.run.settings import Settings

@@ -8,14 +8,13 @@ from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.checks import refuse, whole
-from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.ledger import Ledger, Line
 from tidegate.privacy.person import EACH_RECORD, Person, Protects
-from tidegate.privacy.shares import Shares
+from tidegate.privacy.shares import Allocation, Paper, Shares
 from tidegate.privacy.target_phases import TargetPhases
 from tidegate.schedule import Fit, Schedule, Span, Steps, Stream, TwoStream, fits
-from tidegate.schedule.levels import Certificate
+from tidegate.schedule.fit import Certificate
 from tidegate.schedule.protocol import needed
 from tidegate.schedule.twostream import Arrived, Target
 

@@ -8,11 +8,9 @@ from math import isqrt, sqrt
 from typing import ClassVar
 
 from tidegate.checks import flag, optional, refuse, whole
-from tidegate.schedule.binary import log2, ruler, ruler_sum
-from tidegate.schedule.fit import Fit, SlotWeight, Span
-from tidegate.schedule.levels import Certificate, Levels
-from tidegate.schedule.protocol import Stepped
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.doubling import log2, ruler, ruler_sum
+from tidegate.schedule.fit import Certificate, Fit, Levels, SlotWeight, Span
+from tidegate.schedule.protocol import Stepped, parameter, register
 
 
 @register

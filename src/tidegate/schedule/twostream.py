@@ -8,12 +8,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from tidegate.checks import json_of, refuse, whole
-from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.fit import Fit, Span, Stream
-from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.protocol import Charged, Schedule
-from tidegate.schedule.registry import parameter, sources
-from tidegate.schedule.steps import Steps
+from tidegate.schedule.doubling import is_power, log2
+from tidegate.schedule.fit import TENDS_TO_ONE, Certificate, Fit, Levels, Span, Steps, Stream
+from tidegate.schedule.protocol import Charged, Schedule, parameter, sources
 
 
 @dataclass(frozen=True)

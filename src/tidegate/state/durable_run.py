@@ -11,7 +11,7 @@ from tidegate.learn.learner import Fitted
 from tidegate.learn.moments import Moments
 from tidegate.learn.persons import EVERY_RECORD, AdmittedStep, Counted, Ownership
 from tidegate.learn.transform import prepared_on_card
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 from tidegate.release import Card, StoredRelease, make_card
 from tidegate.release.card import fold_of
 from tidegate.run.config import Config

@@ -6,12 +6,11 @@ from typing import Any
 from tidegate.gate import Gate
 from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Ledger
+from tidegate.privacy.budget import down
 from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.person import EACH_RECORD, Person
-from tidegate.privacy.rounding import down
 from tidegate.release import described
-from tidegate.release.measure_words import compact, guarded_value
-from tidegate.release.verdict import in_words
+from tidegate.release.verdict import compact, guarded_value, verdict_words
 from tidegate.run.step_admission import status_rows
 from tidegate.schedule.progress import BEHIND
 from tidegate.state.ledger_view import LedgerView
@@ -79,7 +78,7 @@ def _scores(each: MeasuredStep) -> Row:
 
 def verdict_row(found: Mapping[str, Any] | None) -> Row | None:
     """A verdict as JSON, with its words."""
-    return None if found is None else {**found, "words": in_words(found)}
+    return None if found is None else {**found, "words": verdict_words(found)}
 
 
 def _quality(each: MeasuredStep) -> Row:

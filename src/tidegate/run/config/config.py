@@ -18,8 +18,6 @@ from tidegate.data.packed import NOT_PACKED, NotPacked, Packing
 from tidegate.kinds import CHANGEABLE, parameters
 from tidegate.learn.learner import Task
 from tidegate.privacy import Budget
-from tidegate.run.config.column_table import ColumnTable, column_table
-from tidegate.run.config.feature_table import FeatureTable, feature_table
 from tidegate.run.config.keys import (
     ConfigError,
     given_keys,
@@ -29,9 +27,20 @@ from tidegate.run.config.keys import (
     table,
     tables,
 )
-from tidegate.run.config.learner_table import LearnerTable, learner_table
-from tidegate.run.config.locations import Locations
-from tidegate.run.config.measure_tables import QualityTable, SurveyTable
+from tidegate.run.config.kind_tables import (
+    ColumnTable,
+    FeatureTable,
+    LearnerTable,
+    ScheduleTable,
+    SourceTable,
+    TwoSources,
+    column_table,
+    feature_table,
+    learner_table,
+    one_or_two,
+    schedule_table,
+    with_installed_sources,
+)
 from tidegate.run.config.mistakes import (
     build_mistakes,
     column_mistakes,
@@ -41,22 +50,17 @@ from tidegate.run.config.mistakes import (
     source_mistakes,
     text_mistakes,
 )
-from tidegate.run.config.person_table import PersonTable
-from tidegate.run.config.schedule_table import ScheduleTable, schedule_table
 from tidegate.run.config.sections import with_earlier
-from tidegate.run.config.source_tables import (
-    SourceTable,
-    TwoSources,
-    one_or_two,
-    with_installed_sources,
-)
 from tidegate.run.config.tables import (
     AllocationTable,
     BudgetTable,
     ComputeTable,
+    Locations,
+    PersonTable,
     PublishTable,
+    QualityTable,
     RecordsTable,
-    StoreTable,
+    SurveyTable,
 )
 from tidegate.run.config.texts import canonical, confirmed, fixed, plain, tables_in, tables_of
 from tidegate.run.settings import BitsByPlace, Settings
@@ -150,8 +154,8 @@ class Config:
     compute: ComputeTable = key(
         table(ComputeTable), "where models are computed", life=CHANGEABLE, default=ComputeTable()
     )
-    store: StoreTable | None = key(
-        table(StoreTable),
+    store: Locations | None = key(
+        table(Locations),
         "where the state's data is, if not in its folder",
         life=CHANGEABLE,
         default=None,
@@ -408,7 +412,7 @@ class Config:
 
     def locations(self) -> Locations:
         """Where the state's database and segments are."""
-        return Locations() if self.store is None else self.store.build()
+        return self.store or Locations()
 
     def files(self) -> Iterator[Path]:
         """The files that [source] names, and those in folders that it names."""

@@ -9,8 +9,8 @@ from tidegate.checks import refuse
 from tidegate.data.maps.feature_map import configurable
 from tidegate.learn.preparation import preparation_of
 from tidegate.run.config.keys import ConfigError, mistakes_of
-from tidegate.run.config.person_table import person_mistakes
-from tidegate.run.config.source_tables import TwoSources
+from tidegate.run.config.kind_tables import TwoSources
+from tidegate.schedule import TwoStream
 
 if TYPE_CHECKING:
     from tidegate.run.config.config import Config
@@ -99,7 +99,17 @@ def owner_mistakes(config: "Config") -> Iterator[str]:
         for key in sorted({each.person_key for each in config.configured().values()} - {""}):
             yield f"source.{key} needs [person]: add that section, or remove source.{key}"
         return
-    yield from person_mistakes(config.person, config.read, config.records, config.schedule.build())
+    person, schedule = config.person, config.schedule.build()
+    used = "a feature" if person.id in (config.read or ()) else None
+    if used or person.id == config.records.label:
+        allowed = f"a column of its own, not that of {used or 'the label'}"
+        yield str(refuse("person.id", allowed, person.id))
+    two = isinstance(schedule, TwoStream)
+    if getattr(schedule.source if two else schedule, "sample", None) is not None:
+        name = "schedule.source.sample" if two else "schedule.sample"
+        yield f"{name} must not be given with [person]: remove one of the two"
+    if two and person.period is not None:
+        yield "person.period must be left out with two streams, whose steps have no common order"
 
 
 def described(tables: Mapping[str, Any]) -> Mapping[str, Any]:
