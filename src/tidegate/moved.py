@@ -129,5 +129,5 @@ class Moved(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Give it back its own specification, which the import has replaced."""
-        if module.__spec__ is not None:
+        if module.__spec__:
             module.__spec__ = module.__spec__.loader_state

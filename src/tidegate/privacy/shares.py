@@ -64,7 +64,7 @@ class Tapered:
 
     def rate_for(self, budget: Budget) -> Fraction:
         """The rate, which must be above that of `Paper` for the same budget."""
-        if self.rate is None:
+        if not self.rate:
             return budget.tapered_rate
         if not budget.even_rate < self.rate:
             allowed = f"above {budget.even_rate} and below 1 for this budget"
@@ -137,11 +137,9 @@ class Shares:
     def of(self, fit: Fit) -> Fraction:
         """The share of a fit, which depends only on its role, level and phase."""
         key = fit[4:7]
-        share = self._cache.get(key)
-        if share is None:
-            raw = self.schedule.raw_share(fit, self.levels)
-            share = self._cache[key] = raw * self._scale
-        return share
+        if key not in self._cache:
+            self._cache[key] = self.schedule.raw_share(fit, self.levels) * self._scale
+        return self._cache[key]
 
 
 def certify(schedule: Charged, levels: Levels) -> Certificate:

@@ -74,7 +74,7 @@ class Release:
     @property
     def card(self) -> Card:
         """The whole card: what the release is, what it cost and how it was made."""
-        if self.about is None or self.time is None:
+        if not (self.about and self.time):
             raise InvalidValueError("this release does not know its run: use make_card")
         return make_card(self, self.about, time=self.time)
 
@@ -187,15 +187,10 @@ class About:
 
 
 def protects_of(card: Card) -> Protects:
-    """Who is protected, according to a card."""
-    return person_of(card) or EACH_RECORD
-
-
-def person_of(card: Card) -> Person | None:
-    """How much a person may contribute, according to a card; None if it protects records."""
+    """Who is protected, according to a card: records, unless it says otherwise."""
     stated = card.get("protects")
-    if stated is None:
-        return None
+    if not stated:
+        return EACH_RECORD
     return Person(
         contributions=stated["contributions"],
         typical=exact(stated["typical"]),
@@ -220,14 +215,14 @@ def make_card(
         evaluation: How accurate it is, as far as that is public; None if it was not evaluated.
         survey: The survey of its step; None if there was none.
     """
-    if time.tzinfo is None:
+    if not time.tzinfo:
         raise refuse("time", "a datetime with a time zone, such as datetime.now(UTC)", time)
     packages = {package: installed(package) for package in PACKAGES}
     card = {
         **release.entries(),
         **about.entries(),
         "evaluation": evaluation,
-        **({} if survey is None else {"survey": survey}),
+        **({"survey": survey} if survey else {}),
         "versions": {**packages, "python": python_version()},
         "time": time.astimezone(UTC).isoformat(timespec="seconds"),
     }

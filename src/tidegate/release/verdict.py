@@ -28,7 +28,7 @@ def compact(measures: Mapping[str, Any] | None) -> dict[str, Any] | None:
     >>> compact({"accuracy": {"value": 1.587, "deviation": 0.6}})["accuracy"] is None
     True
     """
-    if measures is None:
+    if not measures:
         return None
     scores = numbers_for(kind_of(measures)).items()
     return {name: score.guarded(measures.get(name)) for name, score in scores}
@@ -46,7 +46,7 @@ def guarded_value(name: str, value: float | None, deviation: float | None) -> fl
 def known_scores(measures: Mapping[str, Any]) -> Iterator[tuple[Score, str]]:
     """The measures that people are shown and that are known, with their text."""
     for score in listed(kind_of(measures)):
-        if measures.get(score.name) is not None:
+        if measures.get(score.name):
             yield score, score.shown(measures[score.name])
 
 
@@ -95,7 +95,7 @@ def verdict(
     >>> verdict(scores)
     {'measure': 'log_loss', 'than_constant': 'no better', 'than_before': None}
     """
-    if scores is None:
+    if not scores:
         return None
     if "majority" not in scores and "accuracy" in scores:  # only the accuracy was measured
         found = _than_before(scores, before or {}, score_named("accuracy"))
@@ -103,7 +103,7 @@ def verdict(
     judges = [each for each in listed(kind_of(scores)) if each.judges]
     for score in sorted(judges, key=lambda each: each.judges):
         model, constant = scores.get(score.name), scores.get(score.baseline)
-        if model is not None and constant is not None:
+        if model and constant:
             return {
                 "measure": score.name,
                 "than_constant": _than_constant(model, constant, score.better),
@@ -130,7 +130,7 @@ def _than_constant(model: Mapping[str, float], constant: Mapping[str, float], si
 
 
 def _than_before(scores: Mapping[str, Any], before: Mapping[str, Any], score: Score) -> str | None:
-    if before.get(score.name) is None:
+    if not before.get(score.name):
         return None
     gain = score.better * (scores[score.name]["value"] - before[score.name]["value"])
     noise = SURE_DEVIATIONS * math.hypot(*(_deviation(each, score) for each in (scores, before)))
@@ -152,14 +152,14 @@ def verdict_words(found: Mapping[str, Any] | None) -> str:
     >>> verdict_words({"measure": None, "than_constant": "too noisy to tell", "than_before": None})
     'too noisy to tell whether it beats a constant'
     """
-    if found is None:
+    if not found:
         return ""
     constant, before = found["than_constant"], found["than_before"]
     words = {
         TOO_NOISY: f"{TOO_NOISY} whether it beats a constant",
         NOT_COMPARED: f"{NOT_COMPARED} with a constant, for which scores are needed",
     }.get(constant, f"{constant} than a constant")
-    if before is None:
+    if not before:
         return words
     if before == TOO_NOISY:
         return f"{words}, {TOO_NOISY} whether it beats the release before"

@@ -253,7 +253,7 @@ class OnDisk(Cut, Generic[Part]):
             coming = reader.submit(fetched, self.runs[0])
             for following in (*self.runs[1:], None):
                 records = coming.result()
-                if following is not None:
+                if following:
                     coming = reader.submit(fetched, following)
                 yield records
                 del records

@@ -53,9 +53,7 @@ class MemoryStore:
         self.about: About | None = None
         self.ledgers: Ledger | TwoLedgers = plan.ledgers()
         streams = self.progress.streams
-        self.admitted = (
-            AllAdmitted() if plan.admission is None else AdmittedSteps(plan.admission, streams)
-        )
+        self.admitted = AdmittedSteps(plan.admission, streams) if plan.admission else AllAdmitted()
         self.held = {stream: Held() for stream in streams}
         self._fits: dict[int, EarlierFit] = {}  # that are released or not superseded
         self._unreleased: list[RecordFit] = []  # fits whose weights may be superseded later

@@ -202,8 +202,8 @@ class Steps:
         if size != 1:
             at, span = at * size, self.records(span)
         if behind:
-            read = (round(sum(behind) * size) if cap is None else self.read(behind, cap)) or 1
-        if cap is not None and cap >= span.size:
+            read = (self.read(behind, cap) if cap else round(sum(behind) * size)) or 1
+        if cap and cap >= span.size:
             cap = None
         if parts:
             parts = tuple([SlotWeight(self.records(steps), part) for steps, part in parts])

@@ -101,7 +101,7 @@ def needed(schedule: Schedule, now: int) -> int:
     >>> needed(SlidingWindow(window=7, step=1), now=10), needed(Basic(block=4, step=1), now=10)
     (4, 0)
     """
-    if schedule.look_back is None:
+    if not schedule.look_back:
         return 0
     return max(0, max(now + 1, schedule.first) - schedule.look_back)
 

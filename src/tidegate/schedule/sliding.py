@@ -78,7 +78,7 @@ class SlidingWindow(Stepped):
             object.__setattr__(self, "refit", None)  # as in states that were made without it
             return
         flag("refit", self.refit)
-        if self.sample is not None:
+        if self.sample:
             raise refuse("sample", "left out with refit, which reads the whole window", self.sample)
         object.__setattr__(self, "allocated", False)  # there are no levels
 
@@ -118,7 +118,7 @@ class SlidingWindow(Stepped):
         if self.refit:
             return self.window
         most = self.steps.count(max(self.base, (self.left + 1) // 2))
-        return most if self.sample is None else min(most, self.sample)
+        return min(most, self.sample) if self.sample else most
 
     def due(self, now: int) -> Sequence[Fit]:
         """The base and all levels at the start of a pass, else the levels whose bit flips."""

@@ -61,9 +61,9 @@ class ScheduleTable(KindTable):
     def build(self) -> Schedule | TwoStream:
         """The schedule."""
         if self.kind == TwoStream.kind:
-            given = {} if self.source is None else {"source": self.source.build()}
+            given = {"source": self.source.build()} if self.source else {}
             return build({self.kind: TwoStream}, self.kind, {**self.parameters, **given})
-        if self.source is not None:
+        if self.source:
             raise InvalidValueError(f"source is not a key of {self.kind}: remove it")
         return build(SCHEDULES, self.kind, self.parameters)
 
@@ -118,10 +118,10 @@ def column_table(path: str, given: object) -> ColumnTable:
     """Read the table, and report every mistake with the path of its key."""
     named = given.get("kind") if isinstance(given, Mapping) else None
     chosen = named if isinstance(named, str) and named in KINDS else None
-    kinds = KINDS if chosen is None else {chosen: KINDS[chosen]}
+    kinds = {chosen: KINDS[chosen]} if chosen else KINDS
     checks = {**checks_of({"": ColumnTable}, None), **checks_of(kinds, chosen)}
     required = {"kind", "name"}
-    if chosen is not None:
+    if chosen:
         required |= {each.name for each in parameters(KINDS[chosen]) if each.required}
         _check_column_keys(path, given, chosen, list(checks))
     elif isinstance(given, Mapping):  # what its other keys must be depends on the kind
@@ -221,9 +221,7 @@ class LearnerTable(KindTable):
             classes: The number of classes; None if a target is predicted.
         """
         kind = automatic_learner(budget.unit) if self.kind == "auto" else self.kind
-        automatic = (
-            automatic_target_loss(budget.unit) if classes is None else automatic_loss(classes)
-        )
+        automatic = automatic_loss(classes) if classes else automatic_target_loss(budget.unit)
         loss = automatic if self.loss == "auto" else self.loss
         table = replace(self, kind=kind, loss=loss)
         if self.regularization is None:
@@ -245,7 +243,7 @@ class LearnerTable(KindTable):
 
     def task(self, *, classes: int | None, norm: float) -> Task:
         """The learning task; the table must be resolved. No classes means a target."""
-        loss = target_loss_of(self.loss, "") if classes is None else loss_of(self.loss, classes)
+        loss = loss_of(self.loss, classes) if classes else target_loss_of(self.loss, "")
         return Task(loss=loss, norm=norm, regularization=self.regularization)
 
 

@@ -83,7 +83,7 @@ def keys_of(tables: Tables) -> list[Parameter]:
 def with_earlier(given: Any) -> Any:
     """The tables of a state's JSON text, with the keys that its version did not write."""
     for name, tables in sections().items():
-        keys = {each.name: each.earlier for each in keys_of(tables) if each.new is not None}
+        keys = {each.name: each.earlier for each in keys_of(tables) if each.new}
         if keys and isinstance(given, dict):
             table = given.get(name)
             given = {**given, name: {**keys, **(table if isinstance(table, dict) else {})}}

@@ -31,7 +31,15 @@ from tidegate.kinds import CHANGEABLE, build
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
 from tidegate.privacy.budget import MAX_CONTRIBUTIONS, budget_of
 from tidegate.privacy.person import Person, typical_slots
-from tidegate.run.config.keys import REFERENCE, ascending, given_keys, key, labels, number_range
+from tidegate.run.config.keys import (
+    REFERENCE,
+    ascending,
+    given_keys,
+    key,
+    labels,
+    number_range,
+    refuse_both,
+)
 from tidegate.run.engine import Disk, Engine, Memory
 from tidegate.schedule.plan import default_survey
 from tidegate.sources.files import Files, kind_of_file, one_file
@@ -90,7 +98,7 @@ class AllocationTable:
 
     def resolved(self, budget: Budget) -> "AllocationTable":
         """The table with defaults replaced by values."""
-        if self.name == Tapered.name and self.rate is None:
+        if self.name == Tapered.name and not self.rate:
             return replace(self, rate=budget.tapered_rate)
         return self
 
@@ -140,35 +148,33 @@ class RecordsTable:
     )
 
     def __post_init__(self) -> None:
-        if self.classes is None and self.target is None:
+        given, classes = given_keys(self), self.classes or ()
+        if {"classes", "target"}.isdisjoint(given):
             missing = "classes is missing: add it, or target to predict a number"
             raise InvalidValueError(f"{missing}, see {REFERENCE}")
-        if self.classes is not None and self.target is not None:
-            raise InvalidValueError("target must not be given with records.classes: remove one")
-        if self.columns is not None and self.text is not None:
-            raise InvalidValueError("text must not be given with records.columns: remove one")
+        refuse_both(given, "target", "classes")
+        refuse_both(given, "text", "columns")
         if self.label in {*(self.columns or ()), self.text} - {None}:
             raise refuse("label", "a column that is not a feature", self.label)
-        if self.cuts is not None and self.classes is None:
-            raise InvalidValueError("cuts must not be given with records.target: remove one")
-        if self.cuts is not None and len(self.cuts) != len(self.classes or ()) - 1:
-            allowed = f"{len(self.classes or ()) - 1} numbers for {len(self.classes or ())} classes"
+        refuse_both(given, "cuts", "target")
+        if self.cuts and len(self.cuts) != len(classes) - 1:
+            allowed = f"{len(classes) - 1} numbers for {len(classes)} classes"
             raise refuse("cuts", allowed, shown=f"{len(self.cuts)}")
         try:
-            places_in("classes", self.classes or (), self.rule)
+            places_in("classes", classes, self.rule)
         except InvalidValueError as error:
             raise InvalidValueError(f"{error}{self.spelling_hint}") from None
 
     @property
     def rule(self) -> int:
         """The rule by which values are spelled, see `tidegate.data.spelling`."""
-        return NEWEST if self.spelling is None else self.spelling
+        return self.spelling or NEWEST
 
     @property
     def spelling_hint(self) -> str:
         """What to do about values that only rule 2 spells alike."""
         old = "; for a state that version 0.1 created, add spelling = 1 to [records]"
-        return old if self.spelling is None else ""
+        return "" if self.spelling else old
 
     @property
     def predicted(self) -> Predicted:
@@ -178,18 +184,18 @@ class RecordsTable:
     @property
     def number(self) -> Target | None:
         """The number that is predicted; None if it is a class."""
-        return None if self.target is None else Target(*self.target)
+        return Target(*self.target) if self.target else None
 
     @property
     def class_count(self) -> int | None:
         """The number of classes; None if a target is predicted."""
-        return None if self.classes is None else len(self.classes)
+        return len(self.classes) if self.classes else None
 
     @property
     def number_labels(self) -> bool:
         """Whether the column of labels holds numbers, and not texts."""
-        whole = self.classes is not None and isinstance(self.classes[0], int)
-        return whole or self.cuts is not None or self.target is not None
+        whole = all(isinstance(each, int) for each in self.classes or ())  # so is a target
+        return whole or bool(self.cuts)
 
     @property
     def groups(self) -> Sequence[int | str]:
@@ -199,7 +205,7 @@ class RecordsTable:
     @property
     def read(self) -> tuple[str, ...] | None:
         """The columns of a record without its label, if they have names."""
-        return self.columns if self.text is None else (self.text,)
+        return (self.text,) if self.text else self.columns
 
     def build(self, kinds: Columns | None = None) -> SourceColumns:
         """Which columns of a source are read.
@@ -207,15 +213,15 @@ class RecordsTable:
         Args:
             kinds: The columns of [[columns]], if there are any.
         """
-        if self.columns is None and self.text is None and kinds is None:
+        if not (self.columns or self.text or kinds):
             raise InvalidValueError(
                 "columns is missing: describe the columns in [[columns]] to use a source"
             )
-        if self.label is None:
+        if not self.label:
             raise InvalidValueError("label is missing: add it to use a source")
         return SourceColumns(
             label=self.label,
-            features=(self.columns or ()) if kinds is None else tuple(kinds.names),
+            features=tuple(kinds.names) if kinds else self.columns or (),
             text=self.text,
             number_labels=self.number_labels,
             dtype=self.dtype,
@@ -356,7 +362,7 @@ class QualityTable:
         part,
         "the share of the budget for private scores; 0.05, or 0 with a holdout",
         default=None,
-        new=lambda config: SCORES if config.quality.holdout is None else Fraction(0),
+        new=lambda config: Fraction(0) if config.quality.holdout else SCORES,
         earlier="0",
     )
     scores: bool | None = key(
@@ -373,7 +379,7 @@ class QualityTable:
     )
 
     def __post_init__(self) -> None:
-        if self.holdout is not None:
+        if self.holdout:
             kind_of_file(Path(self.holdout), "holdout")
 
     def build(self, columns: SourceColumns) -> Files:

@@ -40,7 +40,7 @@ def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
         raise ConfigError([f"{name} is not valid: a whole number has too many digits"]) from None
     except RecursionError:
         raise ConfigError([f"{name} is not valid: its lists are nested too deep"]) from None
-    if (mistake := refused(toml, tables, name)) is not None:
+    if mistake := refused(toml, tables, name):
         raise ConfigError([mistake])
     return tables
 
@@ -137,7 +137,7 @@ def refused(toml: str, tables: Mapping[str, Any], name: str) -> str | None:
     if not count:
         return None
     line, what, key = _first(toml) or (None, *next(_open(tables, PLACEHOLDER)))
-    where = name if line is None else f"{name}, line {line}"
+    where = f"{name}, line {line}" if line else name
     more = f"; {count - 1:,} more of these follow" if count > 1 else ""
     return f'{where}: {what} is not chosen yet: replace "{PLACEHOLDER}" by {CHOICES[key]}{more}'
 
@@ -207,7 +207,7 @@ def _named(path: str, before: Mapping[str, str]) -> str:
     """The name of the column that a path is about; empty if it has none."""
     table, _, key = path.rpartition(".")
     name = before.get(f"{table}.name") if table.endswith("]") and key != "name" else None
-    return "" if name is None else f" ({name})"
+    return f" ({name})" if name else ""
 
 
 def _leaves(value: Any, path: str = "") -> Iterable[tuple[str, str]]:
