@@ -39,8 +39,8 @@ from tidegate.release import Release
 from tidegate.run.engine import Engine
 from tidegate.run.settings import Settings
 from tidegate.schedule import SlotWeight, Span
+from tidegate.schedule.fit import Arrived
 from tidegate.schedule.progress import Progress
-from tidegate.schedule.twostream import Arrived
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

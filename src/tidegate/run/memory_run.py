@@ -19,9 +19,8 @@ from tidegate.run.held import AdmittedSteps, AllAdmitted, Held
 from tidegate.run.settings import OneSource, Settings
 from tidegate.run.step_admission import StepAdmission
 from tidegate.schedule import RecordFit, Span
-from tidegate.schedule.fit import superseded
+from tidegate.schedule.fit import Arrived, superseded
 from tidegate.schedule.plan import ONLY, TwoLedgers
-from tidegate.schedule.twostream import Arrived
 
 
 class MemoryStore:

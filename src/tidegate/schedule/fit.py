@@ -1,11 +1,14 @@
 """Fits: the parts of a plan, counted in steps or in records, and the levels of their shares."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from operator import index
 from typing import Any, Literal, NamedTuple, SupportsIndex
+
+from tidegate.checks import json_of
 
 Stream = Literal["source", "target"]
 Role = Literal["base", "update"]
@@ -249,3 +252,45 @@ class Certificate:
 
 TENDS_TO_ONE = Certificate(supremum=Fraction(1), attained=False)
 """A supremum of 1 that is not attained, such as (1 - r)(1 + r + r^2 + ...)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrived:
+    """How far two streams are: the public numbers that determine all later fits.
+
+    `chain` maps each level to the number of the source's newest fit of that level. The prior of a
+    source update is the entry one level up.
+    """
+
+    source: int = 0  # steps of the source so far
+    target: int = 0  # steps of the target so far
+    fits: int = 0  # fits so far
+    model: int | None = None  # the number of the fit that made the newest source model
+    phase_start: int = 0  # the first target step after that; earlier ones are not read again
+    kept: int | None = None  # the number of the update kept as f_c
+    chain: dict[int, int] = field(default_factory=dict)
+
+    def as_text(self, streams: Mapping[str, Steps]) -> str | None:
+        """The numbers as JSON, counted in records; None if there is only one stream."""
+        if "target" not in streams:
+            return None
+        return json.dumps(asdict(self._counted(streams, Steps.count)))
+
+    @classmethod
+    def of_text(cls, text: str | None, streams: Mapping[str, Steps]) -> "Arrived":
+        """The state that `as_text` wrote; ValueError, LookupError or TypeError if it is damaged."""
+        if not text:
+            return cls()
+        numbers = json_of(text)
+        chain = {int(level): number for level, number in numbers.pop("chain").items()}
+        return cls(**numbers, chain=chain)._counted(streams, Steps.complete)
+
+    def _counted(self, streams: Mapping[str, Steps], by: Callable[[Steps, int], int]) -> "Arrived":
+        """Counted in records instead of steps, or the other way round."""
+        target = streams["target"]
+        return replace(
+            self,
+            source=by(streams["source"], self.source),
+            target=by(target, self.target),
+            phase_start=by(target, self.phase_start),
+        )

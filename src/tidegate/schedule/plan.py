@@ -14,9 +14,9 @@ from tidegate.privacy.person import EACH_RECORD, Person, Protects
 from tidegate.privacy.shares import Allocation, Paper, Shares
 from tidegate.privacy.target_phases import TargetPhases
 from tidegate.schedule import Fit, Schedule, Span, Steps, Stream, TwoStream, fits
-from tidegate.schedule.fit import Certificate
+from tidegate.schedule.fit import Arrived, Certificate
 from tidegate.schedule.protocol import needed
-from tidegate.schedule.twostream import Arrived, Target
+from tidegate.schedule.twostream import Target
 
 if TYPE_CHECKING:  # it needs numpy, which a plan without persons does not load
     from tidegate.privacy.admission import Admission

@@ -5,8 +5,8 @@ from typing import Protocol
 
 from tidegate.privacy import Line
 from tidegate.schedule import Span
+from tidegate.schedule.fit import Arrived
 from tidegate.schedule.plan import ONLY, AnyPlan
-from tidegate.schedule.twostream import Arrived
 
 __all__ = ["BEHIND", "ONLY", "Counts", "Progress"]
 

@@ -24,7 +24,7 @@ from tidegate.run.executor import (
     TrainedFit,
 )
 from tidegate.schedule import Span
-from tidegate.schedule.twostream import Arrived
+from tidegate.schedule.fit import Arrived
 from tidegate.sources.source import checked_first
 from tidegate.state import publish_folder, quality
 from tidegate.state.attempts import Attempts

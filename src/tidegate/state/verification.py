@@ -19,7 +19,7 @@ from tidegate.privacy.budget import down
 from tidegate.release import Card, canonical
 from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE
 from tidegate.schedule import Span
-from tidegate.schedule.twostream import Arrived
+from tidegate.schedule.fit import Arrived
 from tidegate.state import publish_folder, stopped
 from tidegate.state.card_keys import unknown_keys
 from tidegate.state.damage import UNREADABLE, Problem, damage, reported
