@@ -22,7 +22,7 @@ MEASURED = {
         "tidegate.data.records",
         "tidegate.learn.trainer",
         "tidegate.run.memory_run",
-        "tidegate.privacy.bits",
+        "tidegate.privacy.noise",
         "tidegate.privacy.budget",
         "tidegate.run.settings",
     },
@@ -32,7 +32,7 @@ MEASURED = {
         "tidegate.learn.objective",
         "tidegate.data.records",
     },
-    "bench/noise.py": {"tidegate.privacy.noise", "tidegate.privacy.bits"},
+    "bench/noise.py": {"tidegate.privacy.noise"},
     "bench/persons.py": {
         "tidegate.learn.persons",
         "tidegate.state.folder_store",

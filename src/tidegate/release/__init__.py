@@ -1,7 +1,17 @@
 """Releases: published models, each with a card that says what it is and what it cost."""
 
-from tidegate.release.card import About, Card, Release, canonical, described, make_card
-from tidegate.release.hash_chain import FIRST, StoredRelease, release_hash, seal
+from tidegate.release.card import (
+    FIRST,
+    About,
+    Card,
+    Release,
+    StoredRelease,
+    canonical,
+    described,
+    make_card,
+    release_hash,
+    seal,
+)
 from tidegate.release.markdown import to_markdown
 from tidegate.release.model import LinearModel, Model, RegressionModel
 

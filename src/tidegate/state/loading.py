@@ -17,8 +17,8 @@ from tidegate.data.maps.feature_map import FeatureMap
 from tidegate.data.target import Target
 from tidegate.learn.transform import Transform
 from tidegate.release import Model, RegressionModel, StoredRelease, export_formats
+from tidegate.release.card import named_columns
 from tidegate.release.clipped_regression import ClippedRegression
-from tidegate.release.hash_chain import named_columns
 from tidegate.state.opening import holds_state
 from tidegate.state.publish_folder import published_in, read_published
 from tidegate.whole_file import read_whole

@@ -19,7 +19,7 @@ from tidegate.data.maps.feature_map import register
 from tidegate.data.rows import Rows, chunks
 from tidegate.data.spelling import NEWEST, a_rule
 from tidegate.kinds import parameter
-from tidegate.privacy.rounding import sqrt_down
+from tidegate.privacy.budget import sqrt_down
 
 MOST_COLUMNS = 2**14
 
