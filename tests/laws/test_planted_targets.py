@@ -15,8 +15,8 @@ from tests.laws.scenes import DOWN, TARGET, UP, R, blank, confident, setup_of
 from tidegate.checks import InvalidValueError
 from tidegate.data import target
 from tidegate.data.intake import clean
+from tidegate.data.predicted import BITS, Target
 from tidegate.data.records import Records
-from tidegate.data.target import BITS, Target
 from tidegate.learn import gradient, output
 from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.loss import HuberError, SquaredError
