@@ -158,7 +158,7 @@ def ratio(name: str, value: object) -> Fraction:
         exact = Fraction(text) if len(text.lower().partition("e")[2]) <= len("-324") else None
     except (ValueError, ZeroDivisionError):
         exact = None
-    if exact is None or not 0 < exact < 1 or exact.denominator > 10**30:
+    if not exact or not 0 < exact < 1 or exact.denominator > 10**30:
         raise refuse(name, 'a ratio above 0 and below 1, such as 0.7 or "7/10"', value)
     return exact
 

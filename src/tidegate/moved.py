@@ -12,7 +12,7 @@ from types import ModuleType
 
 MOVED = {
     "compute.cluster": "run.cluster",
-    "compute.cuts": "run.cuts",
+    "compute.cuts": "run.engine",
     "compute.engine": "run.engine",
     "data.arrow_values": "data.values",
     "data.columns.columns": "data.maps.columns_map",
@@ -32,12 +32,16 @@ MOVED = {
     "data.parts": "data.records",
     "data.spelling": "data.values",
     "data.target": "data.predicted",
+    "estimators.classifier": "estimators.linear",
     "estimators.continual": "estimators.continual_estimators",
     "estimators.fading": "estimators.fading_estimators",
     "estimators.growing": "estimators.growing_estimators",
-    "estimators.histogram": "estimators.histogram_estimator",
-    "estimators.mean": "estimators.mean_estimator",
+    "estimators.histogram": "estimators.summary",
+    "estimators.histogram_estimator": "estimators.summary",
+    "estimators.mean": "estimators.summary",
+    "estimators.mean_estimator": "estimators.summary",
     "estimators.private": "estimators.private_estimators",
+    "estimators.regressor": "estimators.linear",
     "estimators.sliding": "estimators.sliding_estimators",
     "estimators.twostream": "estimators.twostream_estimators",
     "features.arrow_values": "data.values",
@@ -80,7 +84,7 @@ MOVED = {
     "features.scattering": "data.maps.scattering",
     "features.spelling": "data.values",
     "features.text": "data.maps.hashed_text",
-    "learn.admitted_steps": "run.admitted_steps",
+    "learn.admitted_steps": "run.held",
     "learn.held": "run.held",
     "learn.intake": "data.intake",
     "learn.labels": "data.predicted",
@@ -93,7 +97,32 @@ MOVED = {
     "learn.target": "data.predicted",
     "memory_run": "run.memory_run",
     "plan": "schedule.plan",
+    "privacy.allocation": "privacy.shares",
+    "privacy.amplification": "privacy.budget",
+    "privacy.bits": "privacy.noise",
+    "privacy.rounding": "privacy.budget",
     "progress": "schedule.progress",
+    "release.hash_chain": "release.card",
+    "release.measure_words": "release.verdict",
+    "run.admitted_steps": "run.held",
+    "run.config.column_table": "run.config.kind_tables",
+    "run.config.difference": "run.config.texts",
+    "run.config.feature_table": "run.config.kind_tables",
+    "run.config.learner_table": "run.config.kind_tables",
+    "run.config.locations": "run.config.tables",
+    "run.config.measure_tables": "run.config.tables",
+    "run.config.person_table": "run.config.tables",
+    "run.config.schedule_table": "run.config.kind_tables",
+    "run.config.skeleton": "run.config.example",
+    "run.config.source_tables": "run.config.kind_tables",
+    "run.cuts": "run.engine",
+    "run.memory_store": "run.memory_run",
+    "schedule.binary": "schedule.doubling",
+    "schedule.blocks": "schedule.doubling",
+    "schedule.levels": "schedule.fit",
+    "schedule.phases": "schedule.doubling",
+    "schedule.registry": "schedule.protocol",
+    "schedule.steps": "schedule.fit",
 }
 """The earlier name of each module, and where it is now; all without `tidegate.`."""
 
@@ -118,5 +147,5 @@ class Moved(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Give it back its own specification, which the import has replaced."""
-        if module.__spec__ is not None:
+        if module.__spec__:
             module.__spec__ = module.__spec__.loader_state

@@ -43,7 +43,7 @@ from tidegate.data.values import as_labels
 from tidegate.features import AppendIntercept, HashedText
 from tidegate.learn import GradientPerturbation, OutputPerturbation
 from tidegate.learn.learner import Task, Terms, Weights
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 
 SECRET = 31337.25
 """An entry of a record: no error may quote it."""

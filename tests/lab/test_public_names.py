@@ -22,7 +22,7 @@ MEASURED = {
         "tidegate.data.records",
         "tidegate.learn.trainer",
         "tidegate.run.memory_run",
-        "tidegate.privacy.bits",
+        "tidegate.privacy.noise",
         "tidegate.privacy.budget",
         "tidegate.run.settings",
     },
@@ -32,7 +32,7 @@ MEASURED = {
         "tidegate.learn.objective",
         "tidegate.data.records",
     },
-    "bench/noise.py": {"tidegate.privacy.noise", "tidegate.privacy.bits"},
+    "bench/noise.py": {"tidegate.privacy.noise"},
     "bench/persons.py": {
         "tidegate.learn.persons",
         "tidegate.state.folder_store",
@@ -93,7 +93,7 @@ def test_lab_imports_only_public_names(name: str) -> None:
         ("from tidegate.privacy import noise", ["tidegate.privacy.noise"]),
         ("from tidegate.checks import refuse", ["tidegate.checks"]),
         ("import tidegate.gate", ["tidegate.gate"]),
-        ("def f():\n    from tidegate.plan import Plan", ["tidegate.schedule.plan"]),
+        ("def f():\n    from tidegate.schedule.plan import Plan", ["tidegate.schedule.plan"]),
         ("from tidegate_lab.checks import refuse", []),
     ],
 )

@@ -37,9 +37,8 @@ from tidegate.learn.preparation import Surveyed
 from tidegate.learn.private_accuracy import margins_of
 from tidegate.learn.transform import prepared_by
 from tidegate.privacy import Line, noise
-from tidegate.privacy.bits import Bits, NotPrivateBits
-from tidegate.privacy.budget import allowance_of
-from tidegate.privacy.rounding import sqrt_down
+from tidegate.privacy.budget import allowance_of, sqrt_down
+from tidegate.privacy.noise import Bits, NotPrivateBits
 from tidegate.privacy.sampling import draw
 from tidegate.release import Release
 from tidegate.run.executor import FitJob

@@ -39,7 +39,7 @@ from tidegate.learn.exact import Exact, exact_weights, lattice_bits
 from tidegate.learn.gradient import clipped_sum
 from tidegate.run.cluster import Dask
 from tidegate.run.config import Config
-from tidegate.run.cuts import part_sizes, shared_out
+from tidegate.run.engine import part_sizes, shared_out
 from tidegate.schedule import Span
 from tidegate.serve.bodies import JSON, Reader
 from tidegate.sources import Batches, RawBatch, Source, SourceColumns

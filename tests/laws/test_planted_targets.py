@@ -22,7 +22,7 @@ from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.loss import HuberError, SquaredError
 from tidegate.learn.output import OutputPerturbation
 from tidegate.learn.solver import Solution
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 
 SURVEY = Fraction(1, 5)
 Patch = AbstractContextManager[Any]

@@ -37,8 +37,8 @@ from tidegate.learn.objective import (
 )
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import certified_minimum
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.schedule import SlotWeight, Span
 
 

@@ -22,8 +22,7 @@ from tidegate.kinds import parameter
 from tidegate.learn import Logistic, minimize
 from tidegate.learn.learner import LEARNERS, Task, Terms, Unit, Weights
 from tidegate.learn.loss import LOSSES, Floats, Indices
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.noise import gaussian
+from tidegate.privacy.noise import Bits, gaussian
 from tidegate.release import to_markdown
 from tidegate.release.export_formats import export, load
 from tidegate.run.config import Config, ConfigError, example

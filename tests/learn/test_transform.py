@@ -30,8 +30,8 @@ from tidegate.learn.learner import Task
 from tidegate.learn.moments import Moments, mixing, shrunk
 from tidegate.learn.survey import Survey, survey
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.state.damage import UNREADABLE
 
 Floats = NDArray[np.float64]

@@ -29,7 +29,7 @@ from tidegate.learn.objective import Objective
 from tidegate.learn.slot_weights import weighted
 from tidegate.privacy.budget import Allowance
 from tidegate.run.config import ConfigError
-from tidegate.run.cuts import shared_out
+from tidegate.run.engine import shared_out
 from tidegate.schedule import SlotWeight, Span
 
 DISK = Disk(small=64)

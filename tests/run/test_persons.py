@@ -19,8 +19,8 @@ from tidegate.learn.learner import Task, Terms
 from tidegate.learn.mean import MeanPerturbation
 from tidegate.learn.persons import AdmittedStep, Owned, PersonPiece
 from tidegate.learn.transform import UNTRANSFORMED, Prepared, Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.run import engine as engines
 from tidegate.run.executor import reader
 from tidegate.schedule import SlotWeight, Span

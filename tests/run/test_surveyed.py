@@ -19,8 +19,8 @@ from tidegate.gate import Gate
 from tidegate.learn.persons import EVERY_RECORD, UNOWNED, Unowned
 from tidegate.learn.survey import survey
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.run.executor import reader
 from tidegate.schedule import Span
 

@@ -22,7 +22,7 @@ from tidegate.data.records import Records
 from tidegate.estimators.spending import note_batch, warn_if_standardised
 from tidegate.learn.learner import Learner, Weights
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
-from tidegate.privacy.bits import NotPrivateBits, SystemBits
+from tidegate.privacy.noise import NotPrivateBits, SystemBits
 from tidegate.privacy.person import Person
 from tidegate.release import About, Release
 from tidegate.run.engine import Engine, Memory
@@ -31,7 +31,7 @@ from tidegate.run.settings import OneSource, Settings
 from tidegate.run.step_admission import StepAdmission, few_admitted, warning
 from tidegate.schedule import Schedule
 from tidegate.schedule.plan import AnyPlan, Plan
-from tidegate.schedule.registry import SCHEDULES
+from tidegate.schedule.protocol import SCHEDULES
 
 ALLOCATIONS: dict[str, Allocation] = {"paper": Paper(), "tapered": Tapered()}
 

@@ -34,9 +34,8 @@ from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
 from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.noise import gaussian, lattice
-from tidegate.privacy.rounding import up
+from tidegate.privacy.budget import up
+from tidegate.privacy.noise import Bits, gaussian, lattice
 from tidegate.schedule.fit import mass
 
 MAX_SLOTS = 2**29

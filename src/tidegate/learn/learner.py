@@ -18,8 +18,8 @@ from tidegate.learn.fold import Fold
 from tidegate.learn.loss import Loss, TargetLoss
 from tidegate.learn.rules import RULES
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import Bits
 from tidegate.schedule import SlotWeight
 from tidegate.schedule.fit import mass
 

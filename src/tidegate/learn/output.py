@@ -20,10 +20,8 @@ from tidegate.learn.objective import Objective, rounding_bound
 from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.slot_weights import by_person, reweighed
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, l2_laplace, lattice
-from tidegate.privacy.rounding import down, up
+from tidegate.privacy.budget import Allowance, down, up
+from tidegate.privacy.noise import Bits, gaussian, l2_laplace, lattice
 from tidegate.schedule import SlotWeight
 from tidegate.schedule.fit import mass
 

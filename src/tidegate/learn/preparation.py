@@ -20,8 +20,8 @@ from tidegate.learn.survey import Survey, survey
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import UNTRANSFORMED, Prepared
 from tidegate.privacy import Budget
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import allowance_of
+from tidegate.privacy.noise import Bits
 from tidegate.schedule.progress import ONLY
 
 ReadStep = Callable[[], Parts[Records]]

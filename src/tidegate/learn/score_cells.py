@@ -18,8 +18,7 @@ from tidegate.data.rows import lane_sum
 from tidegate.learn.bins import Bins, level_of
 from tidegate.learn.elementary import exp, logistic
 from tidegate.learn.exact import exact_bits, truncate
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.rounding import sqrt_down, up
+from tidegate.privacy.budget import Allowance, sqrt_down, up
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

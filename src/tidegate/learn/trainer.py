@@ -18,8 +18,8 @@ from tidegate.learn.learner import (
 )
 from tidegate.learn.rules import RULES
 from tidegate.privacy import Budget, Line, epsilon_for_sample
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance, allowance_of
+from tidegate.privacy.noise import Bits
 from tidegate.privacy.sampling import draw
 from tidegate.schedule import RecordFit, SlotWeight, Span
 

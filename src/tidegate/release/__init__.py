@@ -3,8 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 from tidegate.checks import Later
-from tidegate.release.card import About, Card, Release, canonical, described, make_card
-from tidegate.release.hash_chain import FIRST, StoredRelease, release_hash, seal
+from tidegate.release.card import (
+    FIRST,
+    About,
+    Card,
+    Release,
+    StoredRelease,
+    canonical,
+    described,
+    make_card,
+    release_hash,
+    seal,
+)
 from tidegate.release.markdown import to_markdown
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from tidegate.data.feature_map import FeatureMap
 from tidegate.data.maps import NormClip
 from tidegate.data.predicted import Target
-from tidegate.release.hash_chain import StoredRelease
+from tidegate.release.card import StoredRelease
 from tidegate.release.model import Model, RegressionModel
 
 

@@ -40,7 +40,7 @@ def export(release: StoredRelease, path: Path | str, kind: str | None = None) ->
     """
     path = Path(path)
     ending = path.suffix.removeprefix(".")
-    if kind is None and ending not in ENDINGS:
+    if not kind and ending not in ENDINGS:
         allowed = f"one that ends in {', '.join(f'.{each}' for each in ENDINGS)}"
         raise refuse("the export file", allowed, path.name)
     kind = kind or ENDINGS[ending]

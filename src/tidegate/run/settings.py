@@ -9,7 +9,7 @@ from tidegate.data.predicted import Predicted
 from tidegate.data.records import NOT_PACKED, NotPacked, Packing
 from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.transform import Prepared
-from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
+from tidegate.privacy.noise import Bits, NotPrivateBits, SystemBits
 from tidegate.release import About
 from tidegate.release.card import CONTENT, Content
 from tidegate.run.engine import Engine, Memory

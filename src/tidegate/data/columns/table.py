@@ -19,7 +19,7 @@ from tidegate.data.feature_map import COLUMNS
 from tidegate.data.rows import Rows, chunks
 from tidegate.data.values import NEWEST, a_rule, as_object, one_array
 from tidegate.kinds import parameter
-from tidegate.privacy.rounding import sqrt_down
+from tidegate.privacy.budget import sqrt_down
 
 MOST_NAMES = 12
 """The most columns that an error names."""

@@ -15,8 +15,6 @@ from tidegate.data.records import NOT_PACKED, NotPacked, Packing
 from tidegate.kinds import CHANGEABLE, parameters
 from tidegate.learn.learner import Task
 from tidegate.privacy import Budget
-from tidegate.run.config.column_table import ColumnTable, column_table
-from tidegate.run.config.feature_table import FeatureTable, feature_table
 from tidegate.run.config.keys import (
     ConfigError,
     given_keys,
@@ -26,9 +24,20 @@ from tidegate.run.config.keys import (
     table,
     tables,
 )
-from tidegate.run.config.learner_table import LearnerTable, learner_table
-from tidegate.run.config.locations import Locations
-from tidegate.run.config.measure_tables import QualityTable, SurveyTable
+from tidegate.run.config.kind_tables import (
+    ColumnTable,
+    FeatureTable,
+    LearnerTable,
+    ScheduleTable,
+    SourceTable,
+    TwoSources,
+    column_table,
+    feature_table,
+    learner_table,
+    one_or_two,
+    schedule_table,
+    with_installed_sources,
+)
 from tidegate.run.config.mistakes import (
     build_mistakes,
     column_mistakes,
@@ -38,22 +47,17 @@ from tidegate.run.config.mistakes import (
     source_mistakes,
     text_mistakes,
 )
-from tidegate.run.config.person_table import PersonTable
-from tidegate.run.config.schedule_table import ScheduleTable, schedule_table
 from tidegate.run.config.sections import with_earlier
-from tidegate.run.config.source_tables import (
-    SourceTable,
-    TwoSources,
-    one_or_two,
-    with_installed_sources,
-)
 from tidegate.run.config.tables import (
     AllocationTable,
     BudgetTable,
     ComputeTable,
+    Locations,
+    PersonTable,
     PublishTable,
+    QualityTable,
     RecordsTable,
-    StoreTable,
+    SurveyTable,
 )
 from tidegate.run.config.texts import canonical, confirmed, fixed, plain, tables_in, tables_of
 from tidegate.run.settings import BitsByPlace, Settings
@@ -146,8 +150,8 @@ class Config:
     compute: ComputeTable = key(
         table(ComputeTable), "where models are computed", life=CHANGEABLE, default=ComputeTable()
     )
-    store: StoreTable | None = key(
-        table(StoreTable),
+    store: Locations | None = key(
+        table(Locations),
         "where the state's data is, if not in its folder",
         life=CHANGEABLE,
         default=None,
@@ -161,7 +165,7 @@ class Config:
         budget = self.budget.build()
         if mistakes := list(column_mistakes(self)):
             raise ConfigError(mistakes)
-        if (columns := self.column_map()) is not None and self.records.norm is None:
+        if (columns := self.column_map()) and not self.records.norm:
             object.__setattr__(self, "records", replace(self.records, norm=columns.norm))
         object.__setattr__(self, "allocation", self.allocation.resolved(budget))
         object.__setattr__(self, "learner", self.learner.resolved(budget, self.records.class_count))
@@ -214,7 +218,7 @@ class Config:
         """The sections, with what is left out taken from a state, or from the defaults."""
         for name, section in given_keys(self).items():
             left_out = keys_left_out(section)
-            if state is None:
+            if not state:
                 values = {each.name: each.new(self) for each in left_out if each.new}
             else:
                 values = {each.name: getattr(vars(state)[name], each.name) for each in left_out}
@@ -269,7 +273,7 @@ class Config:
 
     def source_columns(self) -> SourceColumns:
         """Which columns of a source are read, with the one that says whose a record is."""
-        person = None if self.person is None else self.person.id
+        person = self.person.id if self.person else None
         return replace(self.records.build(self.column_map()), person=person)
 
     def plan(self) -> Plan | TwoStreamPlan:
@@ -279,9 +283,9 @@ class Config:
     @cached_property
     def _plan(self) -> Plan | TwoStreamPlan:
         schedule = self.schedule.build()
-        person = None if self.person is None else self.person.build()
+        person = self.person.build() if self.person else None
         shared: dict[str, Any] = {
-            "budget": self.budget.build(1 if person is None else person.contributions),
+            "budget": self.budget.build(person.contributions if person else 1),
             "allocation": self.allocation.build(),
             "reserve": self.complete["quality"].share,
             "survey": self.complete["survey"].share,
@@ -298,7 +302,7 @@ class Config:
     @property
     def norm(self) -> float:
         """The bound on the norm of every record: as given, or as it follows from the columns."""
-        if self.records.norm is None:
+        if not self.records.norm:
             raise LookupError("neither records.norm nor [[columns]]")
         return self.records.norm
 
@@ -321,14 +325,14 @@ class Config:
     def packing(self) -> Packing | NotPacked:
         """How records are packed in the store."""
         columns = self.column_map()
-        if columns is None or self.features or not columns.dense:
+        if not columns or self.features or not columns.dense:
             return NOT_PACKED
         return Packing(columns=columns, norm=self.norm, dtype=self.records.dtype)
 
     def maps(self) -> tuple[NamedMap, ...]:
         """The feature maps that are applied to every record, in their order."""
         columns = self.column_map()
-        return (*([] if columns is None else [columns]), *(each.build() for each in self.features))
+        return (*([columns] if columns else []), *(each.build() for each in self.features))
 
     def feature_map(self) -> FeatureMap:
         """The feature maps that are applied to every record before it is clipped."""
@@ -357,7 +361,7 @@ class Config:
 
     def configured(self) -> dict[str, ConfiguredSource]:
         """The source that [source] names for each stream, not opened yet."""
-        if self.source is None:
+        if not self.source:
             return {}
         if isinstance(self.source, TwoSources):
             return {"source": self.source.source.build(), "target": self.source.target.build()}
@@ -404,7 +408,7 @@ class Config:
 
     def locations(self) -> Locations:
         """Where the state's database and segments are."""
-        return Locations() if self.store is None else self.store.build()
+        return self.store or Locations()
 
     def files(self) -> Iterator[Path]:
         """The files that [source] names, and those in folders that it names."""
@@ -413,7 +417,7 @@ class Config:
 
     def holdout(self) -> Files | None:
         """The public records that releases are tested on, if there are any."""
-        if self.quality.holdout is None:
+        if not self.quality.holdout:
             return None
         columns = self.records.build(self.column_map())
         return self.quality.build(columns)

@@ -7,23 +7,27 @@ from tidegate.data.columns import KINDS
 from tidegate.data.feature_map import configurable
 from tidegate.kinds import Parameter, parameters
 from tidegate.learn.learner import LEARNERS
-from tidegate.run.config.column_table import ColumnTable
-from tidegate.run.config.feature_table import FeatureTable
-from tidegate.run.config.learner_table import LearnerTable
-from tidegate.run.config.measure_tables import QualityTable, SurveyTable
-from tidegate.run.config.person_table import PersonTable
-from tidegate.run.config.schedule_table import ScheduleTable, SourceSchedule
-from tidegate.run.config.source_tables import SourceTable
+from tidegate.run.config.kind_tables import (
+    ColumnTable,
+    FeatureTable,
+    LearnerTable,
+    ScheduleTable,
+    SourceSchedule,
+    SourceTable,
+)
 from tidegate.run.config.tables import (
     AllocationTable,
     BudgetTable,
     ComputeTable,
+    Locations,
+    PersonTable,
     PublishTable,
+    QualityTable,
     RecordsTable,
-    StoreTable,
+    SurveyTable,
 )
 from tidegate.schedule import TwoStream
-from tidegate.schedule.registry import alone, sources
+from tidegate.schedule.protocol import alone, sources
 from tidegate.sources.configured import source_kinds
 
 ALL = ""
@@ -50,7 +54,7 @@ def _own() -> dict[str, type[Any]]:
         "source": SourceTable,
         "publish": PublishTable,
         "compute": ComputeTable,
-        "store": StoreTable,
+        "store": Locations,
     }
 
 
@@ -92,7 +96,7 @@ def keys_of(tables: Tables) -> list[Parameter]:
 def with_earlier(given: Any) -> Any:
     """The tables of a state's JSON text, with the keys that its version did not write."""
     for name, own in _own().items():
-        keys = {each.name: each.earlier for each in parameters(own) if each.new is not None}
+        keys = {each.name: each.earlier for each in parameters(own) if each.new}
         if keys and isinstance(given, dict):
             table = given.get(name)
             given = {**given, name: {**keys, **(table if isinstance(table, dict) else {})}}
