@@ -22,7 +22,7 @@ from tidegate.data.records import Records
 from tidegate.estimators.spending import note_batch, warn_if_standardised
 from tidegate.learn.learner import Learner, Weights
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
-from tidegate.privacy.noise import NotPrivateBits, SystemBits
+from tidegate.privacy.noise import bits_of
 from tidegate.privacy.person import Person
 from tidegate.release import About, Release
 from tidegate.run.engine import Engine, Memory
@@ -123,7 +123,6 @@ class StreamEstimator(BaseEstimator):
 
     def _run(self, plan: AnyPlan, learning: Learning) -> MemoryRun:
         """A new run: everything that it is told is resolved here."""
-        seed, engine = self.not_private_seed, self._engine()
         return MemoryRun(
             Settings(
                 plan=plan,
@@ -131,8 +130,8 @@ class StreamEstimator(BaseEstimator):
                 learner=learning.learner,
                 intake=learning.intake,
                 features=described_map(getattr(learning.intake, "features", None)),
-                noise=OneSource(SystemBits() if seed is None else NotPrivateBits(seed)),
-                engine=engine,
+                noise=OneSource(bits_of(self.not_private_seed)),
+                engine=self._engine(),
             )
         )
 
@@ -195,7 +194,7 @@ class StreamEstimator(BaseEstimator):
             self._check_parameters(begun.parameters)
             self._check_columns(X, reset=False)
         records = owned(begun.intake.records(X, y), persons, begun.key)
-        if self.not_private_seed is None:  # with a seed nothing is promised that could be lost
+        if begun.run.settings.private:  # with a seed nothing is promised that could be lost
             self._warn(begun.run, X, new=new)
         if new:
             for name in ("n_features_in_", "feature_names_in_"):  # of an earlier stream

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from tidegate.data.maps.feature_map import FeatureMap
 from tidegate.data.predicted import Classes, Predicted
 from tidegate.data.target import Target
 from tidegate.estimators.base_estimator import Begun, Learning, StreamEstimator
+from tidegate.kinds import parameters
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
 from tidegate.learn.loss import Loss, loss_of, target_loss_of
 from tidegate.privacy import Budget
@@ -160,9 +161,12 @@ class LinearStream(LinearEstimator):
         certificate_: The plan's worst-case charge before shares are divided by it.
     """
 
-    @abstractmethod
+    _schedule_kind: ClassVar[type[Schedule]]
+
     def _schedule(self) -> Schedule:
         """The schedule of the stream."""
+        names = (each.name for each in parameters(self._schedule_kind))
+        return self._schedule_kind(**{name: getattr(self, name) for name in names})
 
     def fit(self, X: Any, y: Any, *, persons: Any = None) -> Self:
         """Start a new stream with X and y, and forget any earlier one.
