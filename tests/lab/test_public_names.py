@@ -94,7 +94,7 @@ def test_lab_imports_only_public_names(name: str) -> None:
         ("from tidegate.privacy import noise", ["tidegate.privacy.noise"]),
         ("from tidegate.checks import refuse", ["tidegate.checks"]),
         ("import tidegate.gate", ["tidegate.gate"]),
-        ("def f():\n    from tidegate.plan import Plan", ["tidegate.schedule.plan"]),
+        ("def f():\n    from tidegate.schedule.plan import Plan", ["tidegate.schedule.plan"]),
         ("from tidegate_lab.checks import refuse", []),
     ],
 )
