@@ -161,7 +161,7 @@ class LinearStream(LinearEstimator):
         certificate_: The plan's worst-case charge before shares are divided by it.
     """
 
-    _schedule_kind: ClassVar[type[Schedule]]
+    _schedule_kind: ClassVar[type[Schedule]]  # its parameters are parameters of the estimator
 
     def _schedule(self) -> Schedule:
         """The schedule of the stream."""

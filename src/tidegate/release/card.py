@@ -27,7 +27,7 @@ from tidegate.privacy import Budget
 from tidegate.privacy.budget import down
 from tidegate.privacy.person import EACH_RECORD, Person, Protects
 from tidegate.release.model import Model, RegressionModel
-from tidegate.schedule import RecordFit
+from tidegate.schedule.fit import RecordFit
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 Card = dict[str, Any]
