@@ -98,12 +98,11 @@ class LinearEstimator(StreamEstimator):
 
     def _norm(self) -> float:
         """The largest norm of a record: as given, or as it follows from columns with kinds."""
-        if self.norm is None and isinstance(self.features, Columns):
+        if self.norm is not None:
+            return self.norm
+        if isinstance(self.features, Columns):
             return self.features.norm
-        if self.norm is None:
-            allowed = "a number, unless features is Columns"
-            raise refuse("norm", allowed, self.norm)
-        return self.norm
+        raise refuse("norm", "a number, unless features is Columns", None)
 
     def _survey(self) -> Fraction:
         """The share of each record's budget that its step's survey costs."""
@@ -144,8 +143,7 @@ class LinearEstimator(StreamEstimator):
 
     def _of_named_model(self) -> dict[str, Any]:
         """What the model of the newest release is made of, with the names of the columns."""
-        names = getattr(self, "feature_names_in_", None)
-        return {**self._of_model(), "columns": None if names is None else tuple(names)}
+        return {**self._of_model(), "columns": self._column_names()}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
