@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError, refuse, shortened
 
 DIGITS = 64
 """Hexadecimal digits of a SHA-256."""
@@ -77,8 +77,10 @@ def _content(path: str) -> bytes:
             return file.read_bytes()
     except (OSError, ValueError) as error:  # a path with a null character is a ValueError
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no path"
-        raise InvalidValueError(f"{path} cannot be read: {why}; check the path") from None
-    raise InvalidValueError(f"{path} is not a file: check the path")
+        raise InvalidValueError(
+            f"{shortened(path)} cannot be read: {why}; check the path"
+        ) from None
+    raise InvalidValueError(f"{shortened(path)} is not a file: check the path")
 
 
 def frozen(paths: tuple[str, ...], digest: str | None) -> tuple[FrozenFile, ...]:
