@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.data.labels import as_labels
 from tidegate.data.predicted import Classes
+from tidegate.data.spelling import scalar
 from tidegate.estimators.linear import Goal, LinearEstimator, LinearStream
 from tidegate.learn.loss import loss_of
 from tidegate.release import Model
@@ -68,7 +69,7 @@ class Classifier(ClassifierMixin, LinearEstimator):
             y: The label of each, shape (n,).
             sample_weight: How much each counts, shape (n,).
         """
-        if any(label != label for label in as_labels(y)):  # noqa: PLR0124 (NaN)
+        if any(scalar(label) is None for label in as_labels(y)):
             raise InvalidValueError("y contains NaN: leave out records that have no label")
         return float(super().score(X, y, sample_weight))
 
