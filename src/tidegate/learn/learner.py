@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, runtim
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import between, positive
+from tidegate.checks import between, positive, refuse
 from tidegate.data.predicted import Target, by_part
 from tidegate.data.records import Parts, Records
 from tidegate.learn.fold import Fold
@@ -36,6 +36,10 @@ class Fitted(NamedTuple):
 Unit = Literal["epsilon", "mu"]
 
 
+LARGEST_PULL = 2.0**500
+"""The largest lambda: twice it, and its products with a norm, are finite."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pull:
     """The settings of every task, fixed before the first record.
@@ -54,6 +58,9 @@ class Pull:
         object.__setattr__(self, "norm", between("norm", self.norm, 2**-64, 2**64))
         if self.regularization is not None:
             pull = positive("regularization", self.regularization) if self.regularization else 0.0
+            if pull > LARGEST_PULL:
+                allowed = f"at most {LARGEST_PULL:.4g}"
+                raise refuse("regularization", allowed, self.regularization)
             object.__setattr__(self, "regularization", pull)
 
 
