@@ -19,9 +19,8 @@ from tidegate.data.records import Records, join
 from tidegate.learn import Logistic, Loss, Softmax, exact, gradient
 from tidegate.learn import slot_weights as learn_slot_weights
 from tidegate.learn.descent import MAX_STEPS, MIN_FRESH_STEPS, Descent, steps_for, travel
-from tidegate.learn.exact import Floats, Labels, Perturb, lattice_bits, truncate
+from tidegate.learn.exact import MAX_SLOTS, Floats, Labels, Perturb, lattice_bits, truncate
 from tidegate.learn.gradient import (
-    MAX_SLOTS,
     GradientPerturbation,
     clipped,
     descend,

@@ -16,7 +16,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.data.packed import NotPacked
 from tidegate.data.records import Records
 from tidegate.learn import preparation
-from tidegate.learn.persons import EveryRecord
+from tidegate.learn.slot_weights import EveryRecord
 from tidegate.privacy.person import EachRecord
 from tidegate.release.card import Content
 from tidegate.run import admitted_steps, executor

@@ -18,7 +18,7 @@ from tidegate.data.packed import NOT_PACKED
 from tidegate.data.parts import total
 from tidegate.data.records import Records, Slots
 from tidegate.gate import Gate
-from tidegate.learn.persons import EVERY_RECORD, UNOWNED, Unowned
+from tidegate.learn.slot_weights import EVERY_RECORD, UNOWNED, Unowned
 from tidegate.learn.survey import survey
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import NotPrivateBits

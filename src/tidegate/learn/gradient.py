@@ -18,12 +18,13 @@ from tidegate.data.parts import Parts, total
 from tidegate.data.records import Records
 from tidegate.data.rows import lane_sum
 from tidegate.data.target import middle_of
-from tidegate.kinds import parameter
+from tidegate.kinds import Check, parameter, values_of
 from tidegate.learn import refit
 from tidegate.learn.descent import MAX_STEPS, Course, Descent, fastest_rate, spread_for, travel
 from tidegate.learn.exact import (
+    MAX_FEATURES,
+    MAX_SLOTS,
     MAX_WEIGHT,
-    Exact,
     Floats,
     Perturb,
     exact_margins,
@@ -33,18 +34,13 @@ from tidegate.learn.exact import (
 )
 from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
+from tidegate.learn.refit import Exact
 from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.transform import Transform
 from tidegate.privacy.bits import Bits
 from tidegate.privacy.noise import gaussian, lattice
 from tidegate.privacy.rounding import up
 from tidegate.schedule.fit import mass
-
-MAX_SLOTS = 2**29
-"""Most slots of a fit. With more, features and residuals would keep fewer than about 11 bits."""
-
-MAX_FEATURES = 2**26
-"""Most features. With more, the rounding errors of a norm could exceed the slack in `clipped`."""
 
 
 @register
@@ -89,13 +85,12 @@ class GradientPerturbation:
     )
 
     def __post_init__(self) -> None:
-        if self.steps is not None:
-            whole("steps", self.steps, most=2**20)
-        for name in ("rate", "clip", "spread"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, positive(name, value))
-        if self.lead is not None:
-            object.__setattr__(self, "lead", between("lead", self.lead, 0, 1))
+        checks: dict[str, Check] = {
+            "steps": partial(whole, most=2**20),
+            "lead": partial(between, low=0, high=1),
+        }
+        for name, value in values_of(self).items():
+            object.__setattr__(self, name, checks.get(name, positive)(name, value))
 
     def descent(  # noqa: PLR0913 - each is one public number of the fit
         self,
@@ -333,7 +328,7 @@ def behind(terms: Terms, slots: int) -> int:
 
 def refits(task: Task) -> bool:
     """Whether fits of a task have a refit: on transformed rows, by a loss with probabilities."""
-    return task.surveyed and refit.classes_of(task.loss) is not None
+    return task.surveyed and refit.classes_of(task.loss) > 0
 
 
 def counted(terms: Terms, slots: int) -> int:
@@ -351,7 +346,7 @@ def sized(terms: Terms, slots: int, *, least: int = 1) -> int:
 
     The sum of the person weights would be nearer, but it depends on owners.
     """
-    return slots if terms.typical is None else max(least, int(slots / terms.typical))
+    return max(least, int(slots / terms.protects.typical))
 
 
 def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:

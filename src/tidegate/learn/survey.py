@@ -17,8 +17,7 @@ from tidegate.checks import refuse, whole
 from tidegate.data.parts import Parts, total
 from tidegate.data.records import Records, zeroed
 from tidegate.data.rows import Rows, entries_of, with_entries
-from tidegate.learn.exact import Floats, truncate
-from tidegate.learn.gradient import MAX_FEATURES, MAX_SLOTS
+from tidegate.learn.exact import MAX_FEATURES, MAX_SLOTS, Floats, truncate
 from tidegate.learn.rules import RULES, WITH_PAIRS
 from tidegate.learn.slot_weights import weighing
 from tidegate.privacy.bits import Bits

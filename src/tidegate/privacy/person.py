@@ -87,7 +87,7 @@ class EachRecord:
 
     persons = False
     contributions = 1
-    typical = None
+    typical = Fraction(1)
 
     def entries(self) -> dict[str, Any]:
         """See `Person`: nothing, cards are about records unless they say otherwise."""

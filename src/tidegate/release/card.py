@@ -18,7 +18,7 @@ from tidegate.data.maps.codec import described_map
 from tidegate.data.maps.feature_map import FeatureMap
 from tidegate.data.predicted import NOTHING, Predicted, with_predicted
 from tidegate.data.spelling import NEWEST
-from tidegate.learn.fold import Fold
+from tidegate.learn.refit import Fold
 from tidegate.learn.rules import RULES
 from tidegate.learn.transform import Transform, prepared_by
 from tidegate.privacy import Budget

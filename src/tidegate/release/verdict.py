@@ -4,8 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.learn.measures.forms import TOO_NOISY
-from tidegate.learn.measures.measure import Score, kind_of, listed, score_named
+from tidegate.learn.measures.measure import TOO_NOISY, Score, kind_of, listed, score_named
 
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
 

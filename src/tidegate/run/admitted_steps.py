@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import refuse
 from tidegate.data.records import Owners, Records
-from tidegate.learn.persons import (
+from tidegate.learn.slot_weights import (
     EVERY_RECORD,
     UNOWNED,
     Admitted,

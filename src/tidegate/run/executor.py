@@ -15,11 +15,9 @@ from tidegate.data.packed import NotPacked, Packing
 from tidegate.data.parts import Parts
 from tidegate.data.records import Piece, Records, Slots, join
 from tidegate.data.rows import Rows
-from tidegate.learn.fold import Fold
-from tidegate.learn.learner import Fitted, Weights
-from tidegate.learn.moments import Moments
-from tidegate.learn.persons import Counted, EveryRecord, Ownership, Reading
+from tidegate.learn.learner import Factors, Fitted, Read, Trainer, Weights
 from tidegate.learn.preparation import (
+    Moments,
     StepSurvey,
     Surveyed,
     SurveyTerms,
@@ -29,9 +27,9 @@ from tidegate.learn.preparation import (
     stops,
     whose,
 )
+from tidegate.learn.refit import Fold
 from tidegate.learn.rules import RULES
-from tidegate.learn.slot_weights import weighted
-from tidegate.learn.trainer import Factors, Read, Trainer
+from tidegate.learn.slot_weights import Counted, EveryRecord, Ownership, Reading, weighted
 from tidegate.learn.transform import Prepared
 from tidegate.privacy import Line
 from tidegate.privacy.bits import Bits
@@ -369,7 +367,7 @@ class Run(Generic[Published]):
             learner=self.settings.learner,
             budget=self.plan.budget,
             bits=self.settings.noise.bits(number),
-            typical=self.progress.typical,
+            protects=self.plan.protects,
             rules=self.rules,
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.checks import between, refuse
 from tidegate.data.target import RESOLUTION
-from tidegate.learn.loss.margins import UNIT, Floats, Indices, Loss, rounded_up
+from tidegate.learn.loss.classification import UNIT, Floats, Indices, Loss, rounded_up
 
 
 class TargetLoss(ABC):

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.learn.exact import Floats
-from tidegate.learn.measures.answers import Answers
-from tidegate.learn.measures.estimates import Estimates
+from tidegate.learn.measures.estimates import Answers, Estimates
 from tidegate.learn.measures.measure import Detail, register
 from tidegate.learn.measures.sums import EstimatedSums, Predictions
 from tidegate.learn.score_cells import MAX_CLASSES_WITH_CELLS

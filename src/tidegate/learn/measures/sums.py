@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from tidegate.learn.exact import Floats
 from tidegate.learn.measures.estimates import COVERED_DEVIATIONS, Measured, ratio_of
-from tidegate.learn.measures.forms import Ends
-from tidegate.learn.measures.measure import Kind, Measure, exactly
+from tidegate.learn.measures.measure import Ends, Kind, Measure, exactly
 from tidegate.learn.target_scores import SUMS, TargetScores, exact_sums, fraction_bits, in_range
 
 EXACT_PARTS = 8
