@@ -283,14 +283,14 @@ class Cells:
             for one, other in combinations_with_replacement(OUTCOMES, 2)
         )
 
-    def table(self, name: Name, *, positions: bool = False) -> slice | None:
-        """Where the cells of a table are; None if it is left out."""
+    def table(self, name: Name, *, positions: bool = False) -> slice:
+        """Where the cells of a table are: nowhere, if it is left out."""
         start = 0
         for table in self.tables:
             if (table.name, table.positions) == (name, positions):
                 return slice(start, start + table.size)
             start += table.size
-        return None
+        return slice(0)
 
     def scales(self, allowance: Allowance, layout: int = LAYOUTS[-1]) -> Floats:
         """The scale of the noise of each cell; unusable records have that of the first table."""

@@ -77,9 +77,6 @@ class Loss(Protocol):
     def residual(self, margins: Floats, y: Indices) -> Floats:
         """Derivative of each record's loss in its margins."""
 
-    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        """Second derivative of each record's loss in its margins, applied to v."""
-
 
 class NamedLoss(Loss, Protocol):
     """A loss that configurations and estimators can name.
@@ -215,12 +212,6 @@ class Logistic(OneMargin):
         residual -= y
         return residual
 
-    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        """See `Loss`."""
-        del y
-        curvature: Floats = logistic(margins) * logistic(-margins) * v
-        return curvature
-
 
 @register
 @dataclass(frozen=True)
@@ -302,14 +293,6 @@ class Softmax:
         residual[y, np.arange(y.size)] -= 1
         return residual
 
-    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        """See `Loss`."""
-        del y
-        p = _probabilities(margins)
-        change: Floats = p * v
-        change -= p * change.sum(axis=0)
-        return change
-
 
 def _probabilities(margins: Floats) -> Floats:
     """Of each class; those of a record depend on its own margins alone, wherever they lie."""
@@ -369,8 +352,3 @@ class Huber(OneMargin):
     def residual(self, margins: Floats, y: Indices) -> Floats:
         """See `Loss`."""
         return -_signs(margins, y) * np.clip(self._depth(margins, y), 0, 1)
-
-    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        """See `Loss`."""
-        depth = self._depth(margins, y)
-        return np.where((depth > 0) & (depth < 1), v / (2 * self.h), np.zeros_like(v))

@@ -163,7 +163,7 @@ class Estimates:
     @property
     def by_class(self) -> bool:
         """Whether right and wrong answers were counted for each class."""
-        return self.two or self.scores.layout.table("classes") is not None
+        return self.two or "classes" in [table.name for table in self.scores.layout.tables]
 
     @cached_property
     def some(self) -> bool:
@@ -207,7 +207,7 @@ class Estimates:
 
     def positions(self, name: Name) -> tuple[Floats, float]:
         """The noisy sums of positions in the cells of a table, and the deviation of each."""
-        place = self.scores.layout.table(name, positions=True) or slice(0)
+        place = self.scores.layout.table(name, positions=True)
         return self.scores.cells[place], float(self.scores.cell_deviations[place][0])
 
     def zeros(self) -> Floats:
@@ -320,7 +320,7 @@ def _observations(scores: Scores) -> tuple[Floats, Floats, Floats]:
     for table in layout.tables:
         if table.positions:
             continue
-        place = layout.table(table.name) or slice(0)
+        place = layout.table(table.name)
         cells, variance = scores.cells[place], cell_variances[place][0]
         if table.name == "confusion":
             matrix = cells.reshape(layout.classes, -1)
