@@ -11,7 +11,7 @@ from scipy import sparse
 
 from tidegate.data.parts import Parts, Result, Whole
 from tidegate.data.rows import Rows
-from tidegate.schedule import Span
+from tidegate.schedule.fit import Span
 
 Slots = NDArray[np.intp]
 Owners = NDArray[np.uint64]

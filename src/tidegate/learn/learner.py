@@ -26,8 +26,7 @@ from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance, allowance_of
 from tidegate.privacy.person import EACH_RECORD, Protects
 from tidegate.privacy.sampling import draw
-from tidegate.schedule import RecordFit, SlotWeight, Span
-from tidegate.schedule.fit import mass
+from tidegate.schedule.fit import RecordFit, SlotWeight, Span, mass
 
 Weights = NDArray[np.float64]
 

@@ -26,8 +26,7 @@ from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import gaussian, l2_laplace, lattice
 from tidegate.privacy.rounding import down, up
-from tidegate.schedule import SlotWeight
-from tidegate.schedule.fit import mass
+from tidegate.schedule.fit import SlotWeight, mass
 
 MAX_PASSES = 10**6
 """Most passes over its records that a fit may take in the accelerated method's worst case."""
