@@ -13,16 +13,16 @@ import pytest
 from tests.laws.replay import Data, Floats, Scene, Script, Setup, Slot, always, laws_broken
 from tests.laws.scenes import DOWN, TARGET, UP, R, blank, confident, setup_of
 from tidegate.checks import InvalidValueError
-from tidegate.data import target
+from tidegate.data import predicted as target
 from tidegate.data.intake import clean
+from tidegate.data.predicted import BITS, Target
 from tidegate.data.records import Records
-from tidegate.data.target import BITS, Target
 from tidegate.learn import gradient, output
 from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.loss import HuberError, SquaredError
 from tidegate.learn.output import OutputPerturbation
 from tidegate.learn.solver import Solution
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 
 SURVEY = Fraction(1, 5)
 Patch = AbstractContextManager[Any]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from tidegate.data.predicted import BITS, RESOLUTION, Target
 from tidegate.data.records import Records
-from tidegate.data.target import BITS, RESOLUTION, Target
 from tidegate.features import clip_rows
 from tidegate.learn import Huber, HuberError, Logistic, Loss, Softmax, SquaredError
 from tidegate.learn.loss import TargetLoss

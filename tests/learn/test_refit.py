@@ -29,8 +29,8 @@ from tidegate.learn.refit import (
     summed,
 )
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.privacy.person import EACH_RECORD, Person, Protects
 from tidegate.schedule import SlotWeight, Span
 

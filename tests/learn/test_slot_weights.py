@@ -28,9 +28,8 @@ from tidegate.learn.objective import Objective
 from tidegate.learn.output import discounted
 from tidegate.learn.refit import Exact
 from tidegate.learn.slot_weights import reweighed, weighted
-from tidegate.privacy.bits import NotPrivateBits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.rounding import down, up
+from tidegate.privacy.budget import Allowance, down, up
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.schedule import SlotWeight, Span
 
 AMPLE = Allowance("mu", 1e9)

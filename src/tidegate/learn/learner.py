@@ -14,16 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import between, positive, refuse
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records, Slots
-from tidegate.data.target import Target, by_part
+from tidegate.data.predicted import Target, by_part
+from tidegate.data.records import Parts, Records, Slots
 from tidegate.learn.loss import Loss, TargetLoss
 from tidegate.learn.refit import Fold
 from tidegate.learn.rules import RULES
 from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget, Line, epsilon_for_sample
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance, allowance_of
+from tidegate.privacy.noise import Bits
 from tidegate.privacy.person import EACH_RECORD, Protects
 from tidegate.privacy.sampling import draw
 from tidegate.schedule.fit import RecordFit, SlotWeight, Span, mass

@@ -17,17 +17,16 @@ import numpy as np
 from scipy.sparse import issparse
 
 from tidegate.checks import refuse
-from tidegate.data.maps.mix import LARGEST_MIX
-from tidegate.data.parts import Parts
-from tidegate.data.records import Owners, Records
+from tidegate.data.records import Owners, Parts, Records
+from tidegate.data.rows import LARGEST_MIX
 from tidegate.learn.exact import Floats, eigen, product
 from tidegate.learn.learner import Task, Trainer
 from tidegate.learn.rules import RULES
 from tidegate.learn.survey import NO_PAIRS, Sums, Survey, survey
 from tidegate.learn.transform import UNTRANSFORMED, Prepared, Transform
 from tidegate.privacy import Budget
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import allowance_of
+from tidegate.privacy.noise import Bits
 from tidegate.schedule.progress import ONLY
 
 

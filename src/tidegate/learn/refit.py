@@ -15,8 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from tidegate.checks import refuse
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records, zeroed
+from tidegate.data.records import Parts, Records, total, zeroed
 from tidegate.data.rows import Rows, lane_sum
 from tidegate.learn.exact import (
     Floats,
@@ -33,7 +32,7 @@ from tidegate.learn.exact import (
 from tidegate.learn.loss import Logistic, Loss, Softmax
 from tidegate.learn.slot_weights import weighing
 from tidegate.learn.transform import Transform
-from tidegate.privacy.rounding import sqrt_down, up
+from tidegate.privacy.budget import sqrt_down, up
 
 
 class Exact(NamedTuple):

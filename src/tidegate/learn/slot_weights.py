@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import refuse
 from tidegate.data.records import Owners, Piece, PieceOf, Records, Slots, zeroed
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.schedule.fit import SlotWeight, Span
 
 

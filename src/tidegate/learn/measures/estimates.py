@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from tidegate.data.labels import predicted_codes
+from tidegate.data.predicted import predicted_codes
 from tidegate.learn.measures.measure import Ends, Kind, Measure, exactly
 from tidegate.learn.score_cells import Bins, Floats, Indices, Name
 from tidegate.learn.scores import Scores
