@@ -130,7 +130,7 @@ class EachRecord:
 
     persons = False
     contributions = 1
-    typical = None
+    typical = Fraction(1)
     period = None
     within = ""
     cost = "its budget"
