@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -13,6 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -315,3 +317,42 @@ def test_a_release_made_meanwhile_is_seen_by_who_iterates(tmp_path: Path) -> Non
         assert next(releases).number == 0
         store.publish("records", 2, [made(1, 2)])
         assert next(releases).number == 1
+
+
+def test_what_is_rolled_back_is_not_remembered(tmp_path: Path) -> None:
+    with closing(FolderStore(tmp_path, "")) as store:
+        store.append(batch(0, 2))
+        late = patch.object(state_database, "failpoint", side_effect=KeyboardInterrupt)
+        with late, pytest.raises(KeyboardInterrupt):
+            store.append(replace(batch(2, 3), key="monday"))
+        assert store.count("records") == 2
+        assert store.append(replace(batch(2, 1), key="monday")) == 3
+        with late, pytest.raises(KeyboardInterrupt):
+            store.publish("records", 1, [made(0, 1)])
+        assert (store.done("records"), store.newest(), store.newest_step()) == (0, None, None)
+        assert [each.number for each in store.publish("records", 1, [made(0, 1)])] == [0]
+        assert not list(store.verify())
+
+
+def test_what_somebody_else_writes_is_noticed_and_not_sealed_in(tmp_path: Path) -> None:
+    with closing(FolderStore(tmp_path, "", settings="mine")) as store:
+        store.append(batch(0, 2))
+        store._db.execute("UPDATE state SET settings = 'theirs'")
+        assert list(store.verify())
+        store.append(batch(2, 1))
+    with closing(FolderStore(tmp_path)) as store:
+        assert (store.settings(), list(store.verify())) == ("mine", [])
+
+
+def test_whoever_writes_forgets_what_was_read() -> None:
+    """Other modules write by StateDatabase, or what the lock's holder remembers would be old."""
+    known = {
+        "state_database.py",
+        "opening.py",  # creates
+        "layout.py",  # upgrades
+        "store.py",  # deletes weights of models that no fit needs: no fact names them
+        "postgres.py",  # its own table
+    }
+    writes = re.compile(r"INSERT INTO|UPDATE \w+ SET|DELETE FROM")
+    modules = Path(state_database.__file__).parent.glob("*.py")
+    assert {each.name for each in modules if writes.search(each.read_text())} == known

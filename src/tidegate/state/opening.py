@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from tidegate.checks import StoreError, json_of, optional_module
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state import person_key
 from tidegate.state.damage import DAMAGED, RESTORE, readable
 from tidegate.state.database import FILE, Database, SqliteDatabase

@@ -16,17 +16,16 @@ from tidegate.checks import InvalidValueError
 from tidegate.data.records import Records, join
 from tidegate.learn.drift import Drift, Errors, drift_of, drift_of_scores
 from tidegate.learn.learner import Weights
-from tidegate.learn.measures.forms import DIGITS
-from tidegate.learn.measures.measure import Measures
-from tidegate.learn.moments import Moments
+from tidegate.learn.measures.measure import DIGITS, Measures
+from tidegate.learn.preparation import Moments
 from tidegate.learn.private_accuracy import deviation, margins_of, private_accuracy
 from tidegate.learn.score_kinds import KINDS, headline, headline_name, measures_of, read_scores
 from tidegate.learn.slot_weights import without_owners
 from tidegate.learn.survey import Survey
 from tidegate.learn.survey import settings as survey_settings
 from tidegate.learn.transform import Prepared
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import allowance_of
+from tidegate.privacy.noise import Bits
 from tidegate.release import Card, StoredRelease
 from tidegate.release.verdict import accuracy_alone, verdict
 from tidegate.schedule import Span
