@@ -17,21 +17,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.arrow_values import as_objects, is_flat, is_number, is_text
 from tidegate.data.columns import Table, Text
-from tidegate.data.columns.columns import WIDEST
-from tidegate.data.columns.table import as_table
-from tidegate.data.numbers import number_of
-from tidegate.data.spelling import only_texts
+from tidegate.data.columns.table import WIDEST, as_table
+from tidegate.data.values import as_objects, is_flat, is_number, is_text, number_of, only_texts
 from tidegate.run.config import Config
 from tidegate.serve import arrow
 from tidegate.serve.framing import NOT_JSON, Body, Unreadable, framed
 from tidegate.serve.limits import Limits, check_members, check_number, check_size
 from tidegate.sources import RawBatch, SourceColumns
-from tidegate.sources.absent import Unseen
 from tidegate.sources.arrow_records import ArrowRecords, holds_ids, labels_of, values
-from tidegate.sources.source import check_columns, check_ids, objects
-from tidegate.sources.source_columns import as_json, row_of
+from tidegate.sources.json_records import Unseen
+from tidegate.sources.source import as_json, check_columns, check_ids, objects, row_of
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
