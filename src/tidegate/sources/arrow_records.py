@@ -118,14 +118,11 @@ def values(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     Numbers other than float32 and float64 are always converted to float64: the rounding of a value
     must not depend on whether others are null.
     """
-    if isinstance(column, pa.ChunkedArray):
-        return np.concatenate([values(chunk) for chunk in column.chunks])
+    column = whole_array(column)
+    if is_text(column.type):
+        return objects(_readable(column))
     if column.type not in FLOATS:
-        column = plain(column)
-        if is_text(column.type):
-            return objects(_readable(column))
-        if column.type not in FLOATS:
-            column = column.cast(pa.float64(), safe=False)
+        column = column.cast(pa.float64(), safe=False)
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 

@@ -262,8 +262,8 @@ def _one_by_one(
 ) -> tuple[list[pa.Array], dict[int, str]]:
     """The same of some lines, each parsed by itself."""
     rows = [_odd(block[index], width, delimiter) for index in which]
-    reasons = {index: row for index, row in zip(which, rows, strict=True) if isinstance(row, str)}
-    values = ([None if isinstance(row, str) else row[place] for row in rows] for place in wanted)
+    reasons = {index: wrong for index, (_, wrong) in zip(which, rows, strict=True) if wrong}
+    values = ([None if wrong else row[place] for row, wrong in rows] for place in wanted)
     return [pa.array(each, pa.large_string()) for each in values], reasons
 
 
@@ -295,23 +295,22 @@ def _read(
     return {place: one_array(table.column(names[place])) for place in types}
 
 
-def _odd(line: bytes, width: int, delimiter: str) -> list[str] | str:
-    """The values of one line, or the reason why it cannot be read."""
+def _odd(line: bytes, width: int, delimiter: str) -> tuple[Sequence[str], str]:
+    """The values of one line, and why it cannot be read, if so."""
     if len(line) > MAX_LINE_BYTES:
-        return f"longer than {MAX_LINE_BYTES} bytes"
+        return (), f"longer than {MAX_LINE_BYTES} bytes"
     try:
         text = line.decode()
         row = text.split(delimiter)
         if '"' in text:
             row = next(csv.reader([text], delimiter=delimiter, strict=True))
     except UnicodeDecodeError:
-        return "not UTF-8"
+        return (), "not UTF-8"
     except csv.Error:
-        return "a quote out of place"
-    return row if len(row) == width else f"{len(row)} values instead of {width}"
+        return (), "a quote out of place"
+    return row, "" if len(row) == width else f"{len(row)} values instead of {width}"
 
 
 def _arrived(block: Sequence[bytes], names: list[str], delimiter: str, index: int) -> str:
-    row = _odd(block[index], len(names), delimiter)
-    pairs = [("line", block[index])] if isinstance(row, str) else zip(names, row, strict=True)
-    return as_json(dict(pairs))
+    row, wrong = _odd(block[index], len(names), delimiter)
+    return as_json({"line": block[index]} if wrong else dict(zip(names, row, strict=True)))

@@ -15,7 +15,7 @@ from tidegate.data.encoder import Encoder, OnnxImage, text_encoder
 from tidegate.data.encoder.encoder import LENGTH, Vectors, digests, path
 from tidegate.data.feature_map import register
 from tidegate.data.maps.record_map import RecordMap
-from tidegate.data.rows import Rows
+from tidegate.data.rows import Rows, dense
 from tidegate.kinds import parameter
 
 
@@ -201,7 +201,7 @@ class EncodedImage(FrozenMap, RecordMap):
 
     def _map(self, rows: Rows) -> Rows:
         self._check_columns(rows)
-        return self.opened().encode(rows if isinstance(rows, np.ndarray) else rows.toarray())
+        return self.opened().encode(dense(rows))
 
     def _check_columns(self, rows: Rows) -> None:
         columns = self.opened().columns
