@@ -44,7 +44,7 @@ class ArrowRecords:
         places = self.columns.find(schema.names, where)
         if self.columns.spelling == 1:
             self.check_types(schema, where)
-        elif self.columns.person is not None:
+        elif self.columns.person:
             self._check_ids(schema.types[places[-1]], where)
 
     def check_types(self, schema: pa.Schema, where: str) -> None:
@@ -54,11 +54,10 @@ class ArrowRecords:
             self.columns.text: True,
             self.columns.label: not self.columns.number_labels,
         }
-        if self.columns.kinds is not None:
+        own = 0  # columns with kinds, and what is called like one of them if no label is read
+        if self.columns.kinds:
             self._check_kinds(self.columns.kinds, schema, where)
-        own = 0 if self.columns.kinds is None else len(self.columns.features)
-        if self.columns.kinds is not None and self.columns.label in self.columns.features:
-            own += 1  # no label is read
+            own = len(self.columns.features) + (self.columns.label in self.columns.features)
         for name, place in list(zip(self.columns.names, places, strict=False))[own:]:
             kind, text = kinds[place], textual.get(name, False)
             held = _value_type(kind)
@@ -66,7 +65,7 @@ class ArrowRecords:
                 wanted = "text" if text else "numbers"
                 wrong = f"column {name} of {where} must hold {wanted}, got {held}"
                 raise SourceError(wrong + LABELS[text] * (name == self.columns.label))
-        if self.columns.person is not None:
+        if self.columns.person:
             self._check_ids(kinds[places[-1]], where)
 
     def _check_ids(self, kind: pa.DataType, where: str) -> None:

@@ -140,9 +140,8 @@ class Csv(Files):
             data = b"\n".join([*lines, b""])
         quick = types and _is_plain(data, lines, len(names))
         found = _typed(data, len(lines), names, types, self.separator) if quick else None
-        reasons: dict[int, str] = {}
-        if found is not None:
-            read = [found[column] for column in wanted]
+        if found:
+            read, reasons = [found[column] for column in wanted], dict[int, str]()
         else:
             read, reasons = _split(lines, len(names), wanted, self.separator)
         record, label, ids = self.columns.divided(read)
@@ -158,11 +157,10 @@ class Csv(Files):
 
     def _types(self, wanted: list[int]) -> dict[int, pa.DataType]:
         """The types that Arrow may give the columns of any kind, by their place; else none."""
-        kinds = self.columns.kinds
-        if kinds is None:
+        if not self.columns.kinds:
             return {}
         types = dict.fromkeys(wanted, pa.string())
-        for place, each in zip(wanted, kinds.checked, strict=False):
+        for place, each in zip(wanted, self.columns.kinds.checked, strict=False):
             if isinstance(each, Number) and not each.gaps:
                 types[place] = pa.float64()
         if self.columns.number_labels and self.columns.label not in self.columns.features:

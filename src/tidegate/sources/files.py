@@ -207,7 +207,7 @@ class Files(ConfiguredSource):
 
     def holds(self, path: Path, seen: Seen) -> bool:
         """Whether a file starts with what was read of another file."""
-        return seen.tail is not None and self.tails(path, [seen]).get(seen) == seen.tail
+        return bool(seen.tail) and self.tails(path, [seen]).get(seen) == seen.tail
 
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
         """See `Source`."""
