@@ -181,7 +181,7 @@ class Reader:
         objs = [row if isinstance(row, dict) else {} for row in rows]
         cells = [[row.get(name) for name in names] for row in objs]
         if not self.labelled:
-            _check_complete(objs, names)
+            _check_complete(rows, names)
         X = self._rows([row[0] for row in cells] if columns.text else cells, _strict_number)
         if isinstance(X, np.ndarray) and X.dtype != object:
             with np.errstate(over="ignore"):  # a record with an infinite value cannot be used
@@ -256,9 +256,13 @@ class Reader:
         return is_number(kind) if records.number_labels else is_text(kind)
 
 
-def _check_complete(objs: list[dict[str, Any]], names: list[str]) -> None:
-    """Refuse records to predict that lack a column."""
-    missing = [name for name in names if not all(name in each for each in objs)]
+def _check_complete(rows: list[Any], names: list[str]) -> None:
+    """Refuse records to predict that are no objects or lack a column."""
+    for place, row in enumerate(rows):
+        if not isinstance(row, dict):
+            reason = row.reason if isinstance(row, Unreadable) else "not a JSON object"
+            raise InvalidValueError(f"records[{place}] is {reason}: correct it, or leave it out")
+    missing = [name for name in names if not all(name in each for each in rows)]
     if missing:
         wrong = f"records lack column {_few(missing)}; each must have {_few(names)}"
         raise InvalidValueError(wrong)

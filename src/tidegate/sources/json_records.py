@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
+from heapq import nsmallest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,13 +165,15 @@ class Unseen:
         """The columns that none had; None if there are none, or if there was no record."""
         if not self._left or self._common is None:
             return None
-        nears = (near(name, self._common.difference(self._names)) for name in self._left)
+        others = self._common.difference(self._names)
+        nears = (near(name, others) for name in self._left[:MAX_NAMES])
         return Absent(self._left, next(filter(None, nears), None))
 
 
 def near(name: str, others: Iterable[str]) -> str | None:
     """The name that looks most like another one, whatever its case; None if none does."""
-    short = sorted(each for each in others if len(each) <= 2 * len(name) + 8)[:MAX_CANDIDATES]
+    alike = (each for each in others if len(each) <= 2 * len(name) + 8)
+    short = nsmallest(MAX_CANDIDATES, alike)
     folded = {each.casefold(): each for each in short}
     found = get_close_matches(name.casefold(), folded, n=1)
     return folded[found[0]] if found else None

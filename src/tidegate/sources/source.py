@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError, refuse, shortened
 from tidegate.data.columns import Category, Table, TableColumns
 from tidegate.data.columns.column import Values
 from tidegate.data.values import NEWEST, as_object, truths_of
@@ -283,7 +283,8 @@ CELLS, MOST, TEXTS = 2**20, 2**16, 2**12
 def few(names: Sequence[str]) -> str:
     """The first of some names, and how many more there are."""
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    return ", ".join(names[:20]) + more if names else "no columns"
+    shown = ", ".join(shortened(name, 60) for name in names[:20])
+    return shown + more if names else "no columns"
 
 
 def numbers(texts: pa.Array, rule: int = NEWEST) -> NDArray[np.float64]:

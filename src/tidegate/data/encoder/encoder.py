@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError, refuse, shortened
 from tidegate.data.rows import clip_in_place, row_norms
 
 Vectors = NDArray[np.float32]
@@ -93,8 +93,10 @@ def _content(path: str) -> bytes:
             return file.read_bytes()
     except (OSError, ValueError) as error:  # a path with a null character is a ValueError
         why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "no path"
-        raise InvalidValueError(f"{path} cannot be read: {why}; check the path") from None
-    raise InvalidValueError(f"{path} is not a file: check the path")
+        raise InvalidValueError(
+            f"{shortened(path)} cannot be read: {why}; check the path"
+        ) from None
+    raise InvalidValueError(f"{shortened(path)} is not a file: check the path")
 
 
 def frozen(paths: tuple[str, ...], digest: str | None) -> tuple[FrozenFile, ...]:
