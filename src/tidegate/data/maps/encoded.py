@@ -8,7 +8,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import positive, real, refuse, whole
@@ -79,6 +78,7 @@ class EncodedText(FrozenMap, TextMap):
         digest: the SHA-256 of both files, joined by +; None for those of the files as they are.
 
     >>> from tempfile import mkdtemp
+    >>> import numpy as np
     >>> from safetensors.numpy import save_file
     >>> from tokenizers import Tokenizer, models, pre_tokenizers
     >>> words = Tokenizer(models.WordLevel({"tide": 0, "gate": 1, "?": 2}, unk_token="?"))

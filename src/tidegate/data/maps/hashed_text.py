@@ -10,8 +10,7 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from tidegate.checks import whole
-from tidegate.data.columns.text import lengths
-from tidegate.data.feature_map import register
+from tidegate.data.feature_map import lengths, register
 from tidegate.data.maps.record_map import TextMap
 from tidegate.kinds import parameter
 
