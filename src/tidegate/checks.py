@@ -249,6 +249,20 @@ def optional_module(name: str, extra: str) -> Any:
         raise InvalidValueError(not_installed(error.name, extra)) from None
 
 
+class Later:
+    """A module that is imported when something of it is first used, because that takes long.
+
+    >>> Later("fractions").Fraction("0.5")
+    Fraction(1, 2)
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._module), name)
+
+
 def one_of(*allowed: str) -> Callable[[str, object], str]:
     """A check that a value is one of some words."""
 

@@ -37,9 +37,9 @@ from tidegate import (
 )
 from tidegate.checks import InvalidValueError
 from tidegate.data.intake import CategoryIntake, Intake
-from tidegate.data.labels import as_labels, class_codes, codes_of
-from tidegate.data.predicted import Classes
+from tidegate.data.predicted import Classes, class_codes, codes_of
 from tidegate.data.records import Records
+from tidegate.data.values import as_labels
 from tidegate.features import AppendIntercept, HashedText
 from tidegate.learn import GradientPerturbation, OutputPerturbation
 from tidegate.learn.learner import Task, Terms, Weights

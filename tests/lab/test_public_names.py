@@ -48,7 +48,6 @@ MEASURED = {
         "tidegate.state.segment_folder",
         "tidegate.state.segments",
         "tidegate.learn.objective",
-        "tidegate.data.parts",
         "tidegate.data.records",
         "tidegate.learn.solver",
     },

@@ -29,8 +29,8 @@ from tests.laws.brute import charged
 from tests.laws.mechanisms import bindings
 from tidegate.compute import Engine, Memory
 from tidegate.data.intake import clean
+from tidegate.data.predicted import RESOLUTION, Target
 from tidegate.data.records import Records, join
-from tidegate.data.target import RESOLUTION, Target
 from tidegate.learn import scores, target_scores, trainer
 from tidegate.learn.learner import Fitted, Learner, Pull
 from tidegate.learn.preparation import Surveyed

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.laws.replay import Data, Floats, Setup
 from tidegate import schedule as package
-from tidegate.data.target import Target
+from tidegate.data.predicted import Target
 from tidegate.learn import (
     GradientPerturbation,
     Huber,

@@ -31,8 +31,7 @@ from tests.state.made import same
 from tests.state.natsserver import Server, needs_server
 from tests.state.test_kafka import Cluster
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Piece, Records
+from tidegate.data.records import Parts, Piece, Records, total
 from tidegate.data.rows import Rows
 from tidegate.gate import Gate
 from tidegate.learn import Logistic

@@ -25,8 +25,7 @@ from tests.laws.scenes import (
 )
 from tidegate.checks import InvalidValueError
 from tidegate.data.intake import clean
-from tidegate.data.parts import total
-from tidegate.data.records import Records
+from tidegate.data.records import Records, total
 from tidegate.estimators import (
     ContinualClassifier,
     PrivateClassifier,

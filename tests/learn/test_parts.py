@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.learn.problems import losses, records, seeds
-from tidegate.data.parts import MERGES, Cut, Part, Parts, Result, merged, total
-from tidegate.data.records import Records
+from tidegate.data.records import MERGES, Cut, Part, Parts, Records, Result, merged, total
 from tidegate.learn import (
     GradientPerturbation,
     Logistic,

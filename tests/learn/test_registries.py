@@ -12,9 +12,9 @@ import pytest
 from tests.cli.run import tidegate
 from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.checks import InvalidValueError, positive
-from tidegate.data.maps.feature_map import MAPS, Graph
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records
+from tidegate.data.feature_map import Graph
+from tidegate.data.maps import MAPS
+from tidegate.data.records import Parts, Records
 from tidegate.data.rows import Rows
 from tidegate.features import RecordMap
 from tidegate.gate import Gate

@@ -13,8 +13,7 @@ import pytest
 
 from tests.state.gatelife import config, opened, stream
 from tidegate.checks import InvalidValueError
-from tidegate.data.packed import NotPacked
-from tidegate.data.records import Records
+from tidegate.data.records import NotPacked, Records
 from tidegate.learn import preparation
 from tidegate.learn.persons import EveryRecord
 from tidegate.privacy.person import EachRecord

@@ -30,8 +30,7 @@ from tests.run.test_engines import agree
 from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
-from tidegate.data.parts import total
-from tidegate.data.records import Records
+from tidegate.data.records import Records, total
 from tidegate.data.rows import entries_of
 from tidegate.gate import Gate
 from tidegate.learn import GradientPerturbation, Logistic

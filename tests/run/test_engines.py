@@ -18,8 +18,7 @@ from scipy import sparse
 from tests.run.streams import config, opened, records, weights
 from tidegate.checks import StoreError
 from tidegate.compute import Disk, Memory
-from tidegate.data.parts import total
-from tidegate.data.records import Records, join
+from tidegate.data.records import Records, join, total
 from tidegate.gate import Gate
 from tidegate.learn import Logistic, OutputPerturbation
 from tidegate.learn.exact import Exact

@@ -11,9 +11,7 @@ import pytest
 from tests.run.streams import records
 from tidegate import ApproxDP, FadingClassifier, PureDP
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.data.packed import NOT_PACKED
-from tidegate.data.parts import total
-from tidegate.data.records import PieceOf, Records, Slots
+from tidegate.data.records import NOT_PACKED, PieceOf, Records, Slots, total
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
 from tidegate.learn.exact import Exact
 from tidegate.learn.gradient import clipped_sum

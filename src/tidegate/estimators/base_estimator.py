@@ -14,9 +14,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from tidegate.checks import FewAdmittedWarning, InvalidValueError, refuse, warn_caller
-from tidegate.data.columns import Columns
+from tidegate.data.columns import TableColumns
+from tidegate.data.feature_map import described_map
 from tidegate.data.intake import CategoryIntake, Intake
-from tidegate.data.maps.codec import described_map
 from tidegate.data.owners import as_list, check_type, owned_by, owners_of
 from tidegate.data.records import Records
 from tidegate.estimators.spending import note_batch, warn_if_standardised
@@ -252,7 +252,7 @@ class StreamEstimator(BaseEstimator):
         """
         features = getattr(self, "features", None)
         first = features.steps[0][1] if isinstance(features, Pipeline) else features
-        if isinstance(first, Columns):
+        if isinstance(first, TableColumns):
             if reset:
                 self.n_features_in_ = len(first.names)
                 self.feature_names_in_ = np.array(first.names, object)

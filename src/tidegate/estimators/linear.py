@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from tidegate.checks import InvalidValueError, fraction, refuse
-from tidegate.data.columns import Columns
+from tidegate.data.columns import TableColumns
+from tidegate.data.feature_map import FeatureMap
 from tidegate.data.intake import Intake
-from tidegate.data.labels import as_labels
 from tidegate.data.maps.composed import plain_copy
-from tidegate.data.maps.feature_map import FeatureMap
-from tidegate.data.predicted import Classes, Predicted
-from tidegate.data.target import Target
+from tidegate.data.predicted import Classes, Predicted, Target
+from tidegate.data.values import as_labels
 from tidegate.estimators.base_estimator import Begun, Learning, StreamEstimator
 from tidegate.kinds import parameters
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
@@ -100,7 +99,7 @@ class LinearEstimator(StreamEstimator):
         """The largest norm of a record: as given, or as it follows from columns with kinds."""
         if self.norm is not None:
             return self.norm
-        if isinstance(self.features, Columns):
+        if isinstance(self.features, TableColumns):
             return self.features.norm
         raise refuse("norm", "a number, unless features is Columns", None)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from tidegate.checks import whole
-from tidegate.data.labels import as_labels
+from tidegate.data.values import as_labels
 from tidegate.estimators.documented import documented
 from tidegate.estimators.linear import Classifier, LinearEstimator, Regressor
 from tidegate.run.engine import Engine

@@ -6,8 +6,8 @@ from itertools import groupby
 from typing import Any, Self, get_args
 
 from tidegate.checks import refuse
-from tidegate.data.labels import as_labels
 from tidegate.data.records import Records
+from tidegate.data.values import as_labels
 from tidegate.estimators.base_estimator import Begun
 from tidegate.estimators.documented import documented
 from tidegate.estimators.linear import Classifier, LinearEstimator, Regressor

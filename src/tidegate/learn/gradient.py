@@ -14,10 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import between, positive, refuse, whole
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records
+from tidegate.data.predicted import middle_of
+from tidegate.data.records import Parts, Records, total
 from tidegate.data.rows import lane_sum
-from tidegate.data.target import middle_of
 from tidegate.kinds import parameter
 from tidegate.learn import refit
 from tidegate.learn.descent import MAX_STEPS, Course, Descent, fastest_rate, spread_for, travel

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import between, positive
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records
-from tidegate.data.target import Target, by_part
+from tidegate.data.predicted import Target, by_part
+from tidegate.data.records import Parts, Records
 from tidegate.learn.fold import Fold
 from tidegate.learn.loss import Loss, TargetLoss
 from tidegate.learn.rules import RULES

@@ -14,8 +14,7 @@ from functools import partial
 import numpy as np
 
 from tidegate.checks import whole
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records
+from tidegate.data.records import Parts, Records, total
 from tidegate.data.rows import entries_of, owners_of, with_entries
 from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.learner import Pull, Terms, Weights

@@ -13,8 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import MAX_COUNT, between, positive, refuse
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records
+from tidegate.data.records import Parts, Records
 from tidegate.kinds import parameter
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.objective import Objective, rounding_bound

@@ -12,8 +12,7 @@ from typing import Any, Self
 
 from scipy.sparse import issparse
 
-from tidegate.data.parts import Parts
-from tidegate.data.records import Owners, Records
+from tidegate.data.records import Owners, Parts, Records
 from tidegate.learn.learner import Task
 from tidegate.learn.moments import Moments
 from tidegate.learn.rules import RULES

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.data.labels import predicted_codes
+from tidegate.data.predicted import predicted_codes
 from tidegate.data.records import Records
 from tidegate.learn.exact import exact_bits, exact_margins, exact_weights, on_lattice, truncate
 from tidegate.learn.learner import Weights

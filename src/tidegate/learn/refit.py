@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import refuse
-from tidegate.data.parts import Parts, total
+from tidegate.data.records import Parts, total
 from tidegate.data.rows import lane_sum
 from tidegate.learn.elementary import exp, logistic
 from tidegate.learn.exact import (

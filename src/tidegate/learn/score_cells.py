@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import whole
-from tidegate.data.labels import predicted_codes
+from tidegate.data.predicted import predicted_codes
 from tidegate.data.rows import lane_sum
 from tidegate.learn.bins import Bins, level_of
 from tidegate.learn.elementary import exp, logistic

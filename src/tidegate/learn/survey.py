@@ -14,8 +14,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from tidegate.checks import refuse, whole
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records, zeroed
+from tidegate.data.records import Parts, Records, total, zeroed
 from tidegate.data.rows import Rows, entries_of, with_entries
 from tidegate.learn.exact import Floats, truncate
 from tidegate.learn.gradient import MAX_FEATURES, MAX_SLOTS

@@ -6,8 +6,7 @@ from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
 from tidegate.checks import refuse
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records, Slots
+from tidegate.data.records import Parts, Records, Slots
 from tidegate.learn.learner import (
     Fitted,
     Learner,

@@ -1,5 +1,8 @@
 """Releases: published models, each with a card that says what it is and what it cost."""
 
+from typing import TYPE_CHECKING, Any
+
+from tidegate.checks import Later
 from tidegate.release.card import (
     FIRST,
     About,
@@ -13,7 +16,9 @@ from tidegate.release.card import (
     seal,
 )
 from tidegate.release.markdown import to_markdown
-from tidegate.release.model import LinearModel, Model, RegressionModel
+
+if TYPE_CHECKING:
+    from tidegate.release.model import LinearModel, Model, RegressionModel
 
 __all__ = [
     "FIRST",
@@ -31,3 +36,10 @@ __all__ = [
     "seal",
     "to_markdown",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load models on first use: they are estimators of scikit-learn."""
+    if name in __all__:
+        return getattr(Later("tidegate.release.model"), name)
+    raise AttributeError(f"module 'tidegate.release' has no attribute {name!r}")

@@ -9,26 +9,29 @@ from fractions import Fraction
 from functools import lru_cache
 from importlib.metadata import version
 from platform import python_version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, between, exact, refuse
-from tidegate.data.maps.codec import built_map, described_map, takes_text
-from tidegate.data.maps.feature_map import FeatureMap
-from tidegate.data.predicted import NOTHING, Predicted, predicted_on_card, with_predicted
-from tidegate.data.spelling import NEWEST, a_rule
-from tidegate.data.target import Target
+from tidegate.checks import InvalidValueError, Later, between, exact, refuse
+from tidegate.data.feature_map import FeatureMap, built_map, described_map, takes_text
+from tidegate.data.predicted import NOTHING, Predicted, Target, predicted_on_card, with_predicted
+from tidegate.data.values import NEWEST, a_rule
 from tidegate.learn.fold import Fold
 from tidegate.learn.rules import RULES
 from tidegate.learn.transform import Prepared, Transform, prepared_by, prepared_on_card
 from tidegate.privacy import Budget
 from tidegate.privacy.budget import down
 from tidegate.privacy.person import EACH_RECORD, Person, Protects
-from tidegate.release.model import Model, RegressionModel
 from tidegate.schedule.fit import RecordFit
 from tidegate.schedule.plan import Plan, TwoStreamPlan
+
+if TYPE_CHECKING:
+    from tidegate.release import model as models
+    from tidegate.release.model import Model, RegressionModel
+else:
+    models = Later("tidegate.release.model")
 
 Card = dict[str, Any]
 """Everything about a release except its weights, as a JSON object."""
@@ -147,7 +150,7 @@ class About:
         dtype: The dtype of the stored features.
         columns: The names of the columns that features are made of, if they have names.
         label: The name of the column of labels.
-        spelling: The rule by which values are read, see `tidegate.data.spelling`.
+        spelling: The rule by which values are read, see `tidegate.data.values`.
         hidden: What is hidden about a record.
     """
 
@@ -335,7 +338,7 @@ class StoredRelease:
         """The range of what the release predicts; None if it predicts classes."""
         return Target.of_card(self.card)
 
-    def model(self, features: FeatureMap | None = None) -> Model | RegressionModel:
+    def model(self, features: FeatureMap | None = None) -> "Model | RegressionModel":
         """The model of the release: a `Model`, or a `RegressionModel` if it predicts a target.
 
         Args:
@@ -352,17 +355,17 @@ class StoredRelease:
             "spelling": a_rule("spelling", card.get("spelling", 1)),
         }
         if target is not None:
-            return RegressionModel(target=target, **common)
-        return Model(classes=np.asarray(card["classes"]), **common)
+            return models.RegressionModel(target=target, **common)
+        return models.Model(classes=np.asarray(card["classes"]), **common)
 
-    def classifier(self, features: FeatureMap | None = None) -> Model:
+    def classifier(self, features: FeatureMap | None = None) -> "Model":
         """The model of a release that predicts classes; refuse one that predicts a target.
 
         Args:
             features: The feature map, needed only if the card does not describe it in full.
         """
         model = self.model(features)
-        if not isinstance(model, Model):
+        if not isinstance(model, models.Model):
             raise refuse("the release", "one that predicts classes", shown="one with a target")
         return model
 

@@ -9,24 +9,27 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 import safetensors.numpy as safetensors
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
-from tidegate.checks import InvalidValueError, json_of, optional_module, refuse
-from tidegate.data.maps.clip import NormClip
-from tidegate.data.maps.codec import built_step, columns_in
-from tidegate.data.maps.feature_map import DOUBLE, INT64, MAPS, STRING, FeatureMap, InOnnx
-from tidegate.data.target import Target
-from tidegate.release import Model, RegressionModel, StoredRelease, to_markdown
-from tidegate.release.clipped_regression import ClippedRegression
+from tidegate.checks import InvalidValueError, Later, json_of, optional_module, refuse
+from tidegate.data.columns.table import columns_in
+from tidegate.data.feature_map import DOUBLE, INT64, STRING, FeatureMap, InOnnx, built_step, known
+from tidegate.data.predicted import Target
+from tidegate.release import StoredRelease, to_markdown
 from tidegate.whole_file import delete_unfinished, read_whole, sync_folder, write_whole
+
+if TYPE_CHECKING:
+    from tidegate.data import maps
+    from tidegate.release import clipped_regression
+    from tidegate.release.model import Model, RegressionModel
+else:
+    maps = Later("tidegate.data.maps")
+    clipped_regression = Later("tidegate.release.clipped_regression")
 
 WEIGHTS = "weights"
 """The name of the constant that holds the weights of a release."""
@@ -62,7 +65,7 @@ def to_onnx(release: StoredRelease) -> bytes:
         rows = graph.op("Concat", *(each.onnx(graph, each.name) for each in given), axis=1)
     for step in steps:
         rows = _in_onnx(step).onnx(graph, rows)
-    rows = NormClip(norm=release.card["norm"]).onnx(graph, rows)
+    rows = maps.NormClip(norm=release.card["norm"]).onnx(graph, rows)
     for each in release.prepared.feature_maps():
         rows = each.onnx(graph, rows)
     outputs = _predicted(graph, rows, release)
@@ -76,10 +79,10 @@ def to_onnx(release: StoredRelease) -> bytes:
 
 def _in_onnx(step: Mapping[str, Any]) -> InOnnx:
     """The map that a card describes; refuse one that ONNX has not."""
-    made = built_step(step) if step["kind"] in MAPS else None
+    made = built_step(step) if step["kind"] in known() else None
     if isinstance(made, InOnnx):
         return made
-    supported = sorted(name for name, kind in MAPS.items() if issubclass(kind, InOnnx))
+    supported = sorted(name for name, kind in known().items() if issubclass(kind, InOnnx))
     allowed = f"{', '.join(supported)} only for ONNX (other export kinds take all)"
     raise refuse("features", allowed, shown=step["kind"])
 
@@ -128,7 +131,7 @@ def from_onnx(data: bytes) -> tuple[NDArray[np.float64], str]:
 
 
 class _Graph:
-    """The nodes and constants of an ONNX graph; see `tidegate.data.maps.feature_map.Graph`."""
+    """The nodes and constants of an ONNX graph; see `tidegate.data.feature_map.Graph`."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, dict[str, Any]] = {}
@@ -213,7 +216,7 @@ def export(release: StoredRelease, path: Path | str, kind: str | None = None) ->
     write(path, data)
 
 
-def load(path: Path | str, features: FeatureMap | None = None) -> Model | RegressionModel:
+def load(path: Path | str, features: FeatureMap | None = None) -> "Model | RegressionModel":
     """Load the model from an .npz, .safetensors or .onnx file; refuse a file with a wrong hash.
 
     Args:
@@ -282,46 +285,9 @@ def to_md(release: StoredRelease) -> bytes:
     return (to_markdown(release.card) + chain).encode()
 
 
-def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> Any:
-    """A fitted scikit-learn pipeline: the feature map, the clipping, a LogisticRegression.
-
-    For a target, the last step is a `ClippedRegression` instead. If the release has surveys,
-    records are centred and scaled after the clipping. Predictions equal those of the release, also
-    for losses other than the logistic one. All steps but the last are transformers of
-    `tidegate.features`, so using the pipeline requires Tidegate. Its attribute `card_` is the card.
-
-    Args:
-        release: The release.
-        features: The feature map, if the card only names it.
-    """
-    model = release.model(features)
-    if isinstance(model, RegressionModel):
-        linear: Any = ClippedRegression.of(model.weights, model.target)
-    else:
-        linear = _logistic(model)
-    before = [] if model.features is None else [model.features]
-    after = model.prepared.feature_maps()
-    pipeline = make_pipeline(*before, NormClip(norm=model.norm), *after, linear)
-    pipeline.card_ = release.card
-    return pipeline
-
-
-def _logistic(model: Model) -> LogisticRegression:
-    """A classifier with the weights of a model."""
-    linear = LogisticRegression(solver="lbfgs" if model.weights.ndim == 2 else "liblinear")
-    linear.coef_ = np.atleast_2d(model.weights.T)
-    linear.intercept_ = np.zeros(linear.coef_.shape[0])  # a learnt intercept is a feature
-    linear.classes_ = model.classes
-    linear.n_features_in_ = linear.coef_.shape[1]
-    linear.n_iter_ = np.zeros(1, np.int32)
-    return linear
-
-
 def to_joblib(release: StoredRelease) -> bytes:
-    """`to_sklearn` as a joblib file. Loading one executes code: load only files you trust."""
-    buffer = io.BytesIO()
-    joblib.dump(to_sklearn(release), buffer)
-    return buffer.getvalue()
+    """The release as a scikit-learn pipeline, in a joblib file; see `to_sklearn`."""
+    return clipped_regression.to_joblib(release)
 
 
 def write(path: Path, data: bytes) -> None:

@@ -18,8 +18,7 @@ from distributed import Client, KilledWorker, LocalCluster, Security
 from scipy import sparse
 
 from tidegate.checks import ComputeError, optional, refuse
-from tidegate.data.parts import Cut, Part, Parts, Result
-from tidegate.data.records import Piece, Records
+from tidegate.data.records import Cut, Part, Parts, Piece, Records, Result
 from tidegate.data.rows import Rows
 from tidegate.run.engine import MAX_IN_MEMORY_SLOTS, Memory, Run, Then, part_sizes, same, shared_out
 

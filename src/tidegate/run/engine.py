@@ -12,8 +12,7 @@ from typing import Any, Generic, Protocol
 import numpy as np
 from scipy import sparse
 
-from tidegate.data.parts import Cut, Part, Parts, Result, merged
-from tidegate.data.records import Piece, Records, join
+from tidegate.data.records import Cut, Part, Parts, Piece, Records, Result, join, merged
 from tidegate.data.rows import Rows
 from tidegate.learn.objective import CHUNK, LARGEST_CHUNK
 

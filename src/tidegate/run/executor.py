@@ -11,9 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from tidegate.checks import StoppedError, refuse
-from tidegate.data.packed import NotPacked, Packing
-from tidegate.data.parts import Parts
-from tidegate.data.records import Piece, Records, Slots, join
+from tidegate.data.records import NotPacked, Packing, Parts, Piece, Records, Slots, join
 from tidegate.data.rows import Rows
 from tidegate.learn.fold import Fold
 from tidegate.learn.learner import Fitted, Weights

@@ -17,12 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.arrow_values import as_objects, is_flat, is_number, is_text
 from tidegate.data.columns import Table, Text
-from tidegate.data.columns.columns import WIDEST
-from tidegate.data.columns.table import as_table
-from tidegate.data.numbers import number_of
-from tidegate.data.spelling import only_texts
+from tidegate.data.columns.table import WIDEST, as_table
+from tidegate.data.values import as_objects, is_flat, is_number, is_text, number_of, only_texts
 from tidegate.run.config import Config
 from tidegate.serve import arrow
 from tidegate.serve.framing import NOT_JSON, Body, Unreadable, framed

@@ -7,14 +7,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from sklearn.pipeline import make_pipeline
-
 from tidegate.checks import InvalidValueError, json_of, whole
-from tidegate.data.columns import Columns
+from tidegate.data.columns import TableColumns
+from tidegate.data.feature_map import FeatureChain, FeatureMap, NamedMap
 from tidegate.data.intake import Intake
-from tidegate.data.maps.feature_chain import FeatureChain
-from tidegate.data.maps.feature_map import FeatureMap, NamedMap
-from tidegate.data.packed import NOT_PACKED, NotPacked, Packing
+from tidegate.data.records import NOT_PACKED, NotPacked, Packing
 from tidegate.kinds import CHANGEABLE, parameters
 from tidegate.learn.learner import Task
 from tidegate.privacy import Budget
@@ -263,7 +260,7 @@ class Config:
                 packed=packing.columns,
             ),
             packing=packing,
-            features=make_pipeline(*self.maps()) if self.maps() else None,
+            features=self.feature_map(),
             dtype=self.records.dtype,
             columns=self.read,
             label=self.records.label,
@@ -316,15 +313,15 @@ class Config:
         names = tuple(each.parameters["name"] for each in self.columns)
         return names or self.records.read
 
-    def column_map(self) -> Columns | None:
+    def column_map(self) -> TableColumns | None:
         """The map of the columns of [[columns]]; None if there are none."""
         return self._column_map
 
     @cached_property
-    def _column_map(self) -> Columns | None:
+    def _column_map(self) -> TableColumns | None:
         rule = self.records.rule
         kinds = [each.build(rule) for each in self.columns]
-        return Columns(kinds, spelling=rule) if kinds else None
+        return TableColumns(kinds, spelling=rule) if kinds else None
 
     def packing(self) -> Packing | NotPacked:
         """How records are packed in the store."""

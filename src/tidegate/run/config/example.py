@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.checks import one_of
 from tidegate.data.columns import KINDS
-from tidegate.data.maps.feature_map import NamedMap, configurable
+from tidegate.data.feature_map import NamedMap, configurable
 from tidegate.kinds import parameters
 from tidegate.learn.learner import LEARNERS, NamedLearner
 from tidegate.learn.loss import LOSSES, TARGET_LOSSES

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Self, TypeVar
 
 from tidegate.checks import MAX_COUNT, InvalidValueError, one_of, positive, refuse, whole
-from tidegate.data.target import Target
+from tidegate.data.predicted import Target
 from tidegate.kinds import FIXED, Check, Parameter, checks_of, parameters
 
 Table = TypeVar("Table")

@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.data.columns import KINDS, Column, column_of
-from tidegate.data.maps.feature_map import NamedMap, Pinned, configurable
+from tidegate.data.feature_map import NamedMap, Pinned, configurable
 from tidegate.kinds import build, checks_of, kinds_with, parameters, values_of
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
 from tidegate.learn.loss import (

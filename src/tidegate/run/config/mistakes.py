@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.checks import refuse
-from tidegate.data.maps.feature_map import configurable
+from tidegate.data.feature_map import configurable
 from tidegate.learn.preparation import preparation_of
 from tidegate.run.config.keys import ConfigError, mistakes_of
 from tidegate.run.config.kind_tables import TwoSources

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.data.columns import KINDS
-from tidegate.data.maps.feature_map import configurable
+from tidegate.data.feature_map import configurable
 from tidegate.kinds import Parameter, parameters
 from tidegate.learn.learner import LEARNERS
 from tidegate.run.config.kind_tables import (
@@ -37,25 +37,38 @@ Tables = Mapping[str, type[Any]]
 """The classes whose fields are the keys of a section, by kind."""
 
 
+def _own() -> dict[str, type[Any]]:
+    """The table of each section, which has the keys that all kinds have."""
+    return {
+        "schedule": ScheduleTable,
+        "schedule.source": SourceSchedule,
+        "budget": BudgetTable,
+        "records": RecordsTable,
+        "person": PersonTable,
+        "allocation": AllocationTable,
+        "columns": ColumnTable,
+        "features": FeatureTable,
+        "learner": LearnerTable,
+        "survey": SurveyTable,
+        "quality": QualityTable,
+        "source": SourceTable,
+        "publish": PublishTable,
+        "compute": ComputeTable,
+        "store": Locations,
+    }
+
+
 def sections() -> dict[str, Tables]:
     """The tables of all sections, by the section's name."""
-    return {
-        "schedule": {ALL: ScheduleTable, **alone(), TwoStream.kind: TwoStream},
-        "schedule.source": {ALL: SourceSchedule, **sources()},
-        "budget": {ALL: BudgetTable},
-        "records": {ALL: RecordsTable},
-        "person": {ALL: PersonTable},
-        "allocation": {ALL: AllocationTable},
-        "columns": {ALL: ColumnTable, **KINDS},
-        "features": {ALL: FeatureTable, **configurable()},
-        "learner": {ALL: LearnerTable, **LEARNERS},
-        "survey": {ALL: SurveyTable},
-        "quality": {ALL: QualityTable},
-        "source": {ALL: SourceTable, **source_kinds()},
-        "publish": {ALL: PublishTable},
-        "compute": {ALL: ComputeTable},
-        "store": {ALL: Locations},
+    kinds: dict[str, Tables] = {
+        "schedule": {**alone(), TwoStream.kind: TwoStream},
+        "schedule.source": sources(),
+        "columns": KINDS,
+        "features": configurable(),
+        "learner": LEARNERS,
+        "source": source_kinds(),
     }
+    return {name: {ALL: own, **kinds.get(name, {})} for name, own in _own().items()}
 
 
 def keys_of(tables: Tables) -> list[Parameter]:
@@ -82,8 +95,8 @@ def keys_of(tables: Tables) -> list[Parameter]:
 
 def with_earlier(given: Any) -> Any:
     """The tables of a state's JSON text, with the keys that its version did not write."""
-    for name, tables in sections().items():
-        keys = {each.name: each.earlier for each in keys_of(tables) if each.new}
+    for name, own in _own().items():
+        keys = {each.name: each.earlier for each in parameters(own) if each.new}
         if keys and isinstance(given, dict):
             table = given.get(name)
             given = {**given, name: {**keys, **(table if isinstance(table, dict) else {})}}

@@ -23,10 +23,9 @@ from tidegate.checks import (
     word,
     words,
 )
-from tidegate.data.columns import Columns
-from tidegate.data.predicted import Predicted, predicted_of
-from tidegate.data.spelling import NEWEST, a_rule, places_in
-from tidegate.data.target import Target
+from tidegate.data.columns import TableColumns
+from tidegate.data.predicted import Predicted, Target, predicted_of
+from tidegate.data.values import NEWEST, a_rule, places_in
 from tidegate.kinds import CHANGEABLE, build
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
 from tidegate.privacy.budget import MAX_CONTRIBUTIONS, budget_of
@@ -167,7 +166,7 @@ class RecordsTable:
 
     @property
     def rule(self) -> int:
-        """The rule by which values are spelled, see `tidegate.data.spelling`."""
+        """The rule by which values are spelled, see `tidegate.data.values`."""
         return self.spelling or NEWEST
 
     @property
@@ -207,7 +206,7 @@ class RecordsTable:
         """The columns of a record without its label, if they have names."""
         return (self.text,) if self.text else self.columns
 
-    def build(self, kinds: Columns | None = None) -> SourceColumns:
+    def build(self, kinds: TableColumns | None = None) -> SourceColumns:
         """Which columns of a source are read.
 
         Args:
