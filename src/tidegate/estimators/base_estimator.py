@@ -1,5 +1,6 @@
 """The base class of all estimators."""
 
+from collections import Counter
 from collections.abc import Mapping, Set
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -257,6 +258,9 @@ class StreamEstimator(BaseEstimator):
                 self.n_features_in_ = len(first.names)
                 self.feature_names_in_ = np.array(first.names, object)
         elif len(getattr(X, "shape", ())) == 2:
+            names = getattr(X, "column_names", getattr(X, "columns", ()))  # of Arrow, of a frame
+            if twice := [name for name, times in Counter(names).items() if times > 1]:
+                raise InvalidValueError(f"X has the column {twice[0]!r} twice: name each once")
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     @property

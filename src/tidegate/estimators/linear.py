@@ -16,7 +16,7 @@ from tidegate.data.feature_map import FeatureMap
 from tidegate.data.intake import Intake
 from tidegate.data.maps.composed import plain_copy
 from tidegate.data.predicted import Classes, Predicted, Target
-from tidegate.data.values import as_labels
+from tidegate.data.values import as_labels, scalar
 from tidegate.estimators.base_estimator import Begun, Learning, StreamEstimator
 from tidegate.kinds import parameters
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
@@ -246,7 +246,7 @@ class Classifier(ClassifierMixin, LinearEstimator):
             y: The label of each, shape (n,).
             sample_weight: How much each counts, shape (n,).
         """
-        if any(label != label for label in as_labels(y)):  # noqa: PLR0124 (NaN)
+        if any(scalar(label) is None for label in as_labels(y)):
             raise InvalidValueError("y contains NaN: leave out records that have no label")
         return float(super().score(X, y, sample_weight))
 

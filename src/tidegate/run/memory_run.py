@@ -7,9 +7,8 @@ from typing import Any
 
 from tidegate.data.records import Records, Slots
 from tidegate.data.rows import Rows
-from tidegate.learn.moments import Moments
-from tidegate.learn.persons import Counted, Ownership
-from tidegate.learn.preparation import preparation_of
+from tidegate.learn.preparation import Moments, preparation_of
+from tidegate.learn.slot_weights import Counted, Ownership
 from tidegate.learn.transform import prepared_by
 from tidegate.privacy import Ledger
 from tidegate.privacy.noise import Bits

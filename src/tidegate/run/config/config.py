@@ -64,9 +64,8 @@ from tidegate.run.settings import BitsByPlace, Settings
 from tidegate.schedule import TwoStream
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 from tidegate.sources import ConfiguredSource, Source, SourceColumns, every, once
-from tidegate.sources.configured import Resume
+from tidegate.sources.configured import Resume, SourceIdentity, same_file
 from tidegate.sources.files import BY_OPTION, Files, as_utf8, one_file
-from tidegate.sources.source import SourceIdentity, same_file
 
 NAME_ANOTHER = "tidegate run reads that one; name another file"
 
