@@ -187,8 +187,10 @@ class GradientPerturbation:
         """See `Changed`: the noise in a margin of two classes had a deviation of 1 before."""
         return () if self.spread or task.predicts_target else (replace(self, spread=1.0),)
 
-    def person_factors(self, task: Task, terms: Terms, *, n: int, d: int) -> None:
+    def person_factors(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[float, float]:
         """See `PersonLearner`: gradients are weighed by the slot weights themselves."""
+        del task, terms, n, d
+        return {}
 
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""

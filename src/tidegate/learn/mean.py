@@ -40,9 +40,10 @@ class _NoisySum(ABC):
         """Accept any number of slots."""
         del task, largest
 
-    def person_factors(self, task: Pull, terms: Terms, *, n: int, d: int) -> None:
+    def person_factors(self, task: Pull, terms: Terms, *, n: int, d: int) -> Mapping[float, float]:
         """See `PersonLearner`: records are weighed by the slot weights themselves."""
         del task, terms, n, d
+        return {}
 
     @abstractmethod
     def scale(self, task: Pull, allowance: Allowance) -> float:

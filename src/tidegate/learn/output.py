@@ -188,12 +188,10 @@ class OutputPerturbation:
         sensitivity = up(exact / Fraction(_given_regularization(task)))
         return _settings(task, terms.allowance, d, tolerance, sensitivity)
 
-    def person_factors(
-        self, task: Task, terms: Terms, *, n: int, d: int
-    ) -> Mapping[float, float] | None:
+    def person_factors(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[float, float]:
         """See `PersonLearner`."""
         if not terms.slot_weights:
-            return None
+            return {}
         return _factors(task, terms, self.settings(task, terms, n=n, d=d), up(terms.mass(n)))
 
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:

@@ -6,6 +6,7 @@ Proof of person weights: docs/proofs/persons.md.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -135,6 +136,9 @@ Floats = NDArray[np.float64]
 
 Pieces = Sequence[Piece]
 
+NO_FACTORS: Mapping[float, float] = MappingProxyType({})
+"""Slots are weighed by their slot weights themselves."""
+
 
 class Reading(NamedTuple):
     """What a fit reads: a span, or some of its slots, and what they count for.
@@ -143,13 +147,14 @@ class Reading(NamedTuple):
         span: The span.
         slots: Some of its slots, counted from its start; None for all.
         slot_weights: The weights of its parts; empty if all are 1.
-        factors: What a learner weighs a slot by instead, for each slot weight rounded down.
+        factors: What a learner weighs a slot by instead, for each slot weight rounded down; empty
+            if by that.
     """
 
     span: Span
     slots: Slots | None = None
     slot_weights: Sequence[SlotWeight] = ()
-    factors: Mapping[float, float] | None = None
+    factors: Mapping[float, float] = NO_FACTORS
 
 
 class Counted(Protocol):
@@ -363,7 +368,7 @@ def with_persons(
     pieces: Sequence[Piece],
     owned: Owned,
     slot_weights: Sequence[SlotWeight] = (),
-    factors: Mapping[float, float] | None = None,
+    factors: Mapping[float, float] = NO_FACTORS,
 ) -> list[Piece]:
     """The pieces of a span with their person weights.
 
@@ -371,12 +376,13 @@ def with_persons(
         pieces: The pieces, in order.
         owned: Whose their slots are, and which are admitted.
         slot_weights: The weights of the parts of the span; empty if all are 1.
-        factors: What a learner weighs a slot by instead, for each slot weight rounded down.
+        factors: What a learner weighs a slot by instead, for each slot weight rounded down; empty
+            if by that.
     """
     runs = [(len(owned.owners), 1.0)]
     if slot_weights:
         runs = [(span.size, down(part)) for span, part in slot_weights]
-    if factors is not None:
+    if factors:
         runs = [(size, factors[weight]) for size, weight in runs]
     weights, result, start = person_weights(owned, runs), list[Piece](), 0
     if sum(piece.n for piece in pieces) != len(weights):
