@@ -17,7 +17,7 @@ from tidegate.checks import MAX_COUNT, between, positive, refuse
 from tidegate.data.records import Parts, Records
 from tidegate.kinds import parameter
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
-from tidegate.learn.objective import Objective, rounding_bound
+from tidegate.learn.objective import Bounds, Objective
 from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.slot_weights import by_person, reweighed
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
@@ -277,14 +277,15 @@ def discounted(slot_weights: Sequence[SlotWeight], theta: Fraction) -> dict[floa
 
 def _provable(task: Task, d: int, tolerance: float, prior: Weights | None = None) -> float:
     """The `rounding_bound` of a fit: how accurately float64 can prove its gradient norm."""
-    return rounding_bound(
-        task.loss,
+    bounds = Bounds(
+        loss=task.loss,
         d=d,
         norm=task.norm,
         regularization=_given_regularization(task),
         center_norm=_length(prior) * (1 + 1e-6),
         tolerance=tolerance,
     )
+    return bounds.rounding_bound
 
 
 def _coordinate_deviation(task: Task, d: int, allowance: Allowance) -> float:

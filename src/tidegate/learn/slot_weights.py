@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import refuse
 from tidegate.data.records import Owners, Piece, PieceOf, Records, Slots, zeroed
+from tidegate.learn.exact import Floats, truncate
 from tidegate.privacy.budget import down
 from tidegate.schedule.fit import SlotWeight, Span
 
@@ -71,6 +72,22 @@ def by_person(records: Records, *, expected: bool) -> Records:
     """
     records = weighing(records, expected=expected, persons=True)
     return replace(records, slot_weights=records.person_weights, person_weights=None)
+
+
+def counting(slots: int, person_weights: Floats | None, bits: int) -> Floats:
+    """How much each slot counts: 1, or if persons are protected its person weight, rounded down.
+
+    Args:
+        slots: How many slots there are.
+        person_weights: Their person weights, if persons are protected.
+        bits: Weights become multiples of 2**-bits, so that sums of them are exact.
+
+    >>> counting(2, None, 8), counting(2, np.array([0.5, 1 / 3]), 2)
+    (array([1., 1.]), array([0.5 , 0.25]))
+    """
+    if person_weights is None:
+        return np.ones(slots)
+    return np.asarray(truncate(person_weights, bits))
 
 
 def reweighed(records: Records, *, factors: Mapping[float, float]) -> Records:
@@ -131,8 +148,6 @@ def weighted(pieces: Sequence[Piece], slot_weights: Sequence[SlotWeight]) -> lis
 
 Admitted = NDArray[np.bool_]
 """Which slots of a step count."""
-
-Floats = NDArray[np.float64]
 
 Pieces = Sequence[Piece]
 
