@@ -6,6 +6,7 @@ Proof of person weights: docs/proofs/persons.md.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -13,27 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
-from tidegate.data.records import Owners, Piece, PieceOf, Records, Slots, zeroed
+from tidegate.data.records import Owners, Piece, Records, Slots, changed, zeroed
 from tidegate.learn.exact import Floats, truncate
 from tidegate.privacy.budget import down
 from tidegate.schedule.fit import SlotWeight, Span
 
 
-@dataclass(frozen=True)
-class WeightedPiece(PieceOf):
-    """A piece with slot weights.
+def with_runs(records: Records, *, runs: Sequence[tuple[int, float]]) -> Records:
+    """The records with slot weights.
 
-    Attributes:
-        piece: The slots.
+    Args:
+        records: The slots.
         runs: In order, numbers of consecutive slots with their common weight.
     """
-
-    runs: tuple[tuple[int, float], ...]
-
-    def load(self) -> Records:
-        """See `Piece`."""
-        sizes, weights = zip(*self.runs, strict=True)
-        return replace(self.piece.load(), slot_weights=np.repeat(weights, sizes))
+    sizes, weights = zip(*runs, strict=True)
+    return replace(records, slot_weights=np.repeat(weights, sizes))
 
 
 def weighing(records: Records, *, expected: bool, persons: bool = False) -> Records:
@@ -141,8 +136,7 @@ def weighted(pieces: Sequence[Piece], slot_weights: Sequence[SlotWeight]) -> lis
             if size > wanted:
                 left.insert(0, (size - wanted, weight))
             wanted -= min(size, wanted)
-        marked = WeightedPiece(piece, tuple(runs))
-        result.append(marked.load() if isinstance(piece, Records) else marked)
+        result.append(changed(piece, partial(with_runs, runs=runs)))
     return result
 
 
@@ -344,22 +338,6 @@ def _changes(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return np.append(True, words[1:] != words[:-1])
 
 
-@dataclass(frozen=True, eq=False)
-class PersonPiece(PieceOf):
-    """A piece with person weights; it carries no owners.
-
-    Attributes:
-        piece: The slots.
-        weights: The person weight of each.
-    """
-
-    weights: Floats
-
-    def load(self) -> Records:
-        """See `Piece`."""
-        return with_weights(self.piece.load(), self.weights)
-
-
 def with_weights(records: Records, weights: Floats) -> Records:
     """The records with person weights and without owners.
 
@@ -403,8 +381,8 @@ def with_persons(
     if sum(piece.n for piece in pieces) != len(weights):
         raise refuse("owners", "as many as slots", shown="another number")
     for piece in pieces:
-        marked = PersonPiece(piece, weights[start : start + piece.n])
-        result.append(marked.load() if isinstance(piece, Records) else marked)
+        part = weights[start : start + piece.n]
+        result.append(changed(piece, partial(with_weights, weights=part)))
         start += piece.n
     return result
 
