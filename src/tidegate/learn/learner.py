@@ -40,6 +40,10 @@ class Fitted(NamedTuple):
 Unit = Literal["epsilon", "mu"]
 
 
+LARGEST_PULL = 2.0**500
+"""The largest lambda: twice it, and its products with a norm, are finite."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pull:
     """The settings of every task, fixed before the first record.
@@ -58,6 +62,9 @@ class Pull:
         object.__setattr__(self, "norm", between("norm", self.norm, 2**-64, 2**64))
         if self.regularization is not None:
             pull = positive("regularization", self.regularization) if self.regularization else 0.0
+            if pull > LARGEST_PULL:
+                allowed = f"at most {LARGEST_PULL:.4g}"
+                raise refuse("regularization", allowed, self.regularization)
             object.__setattr__(self, "regularization", pull)
 
 

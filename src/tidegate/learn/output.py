@@ -86,7 +86,7 @@ class OutputPerturbation:
             return
         low, high = task.regularization, task.loss.smoothness(task.norm)
         while high > 1.01 * low:
-            middle = math.sqrt(low * high)
+            middle = math.sqrt(low) * math.sqrt(high)
             low, high = (low, middle) if few_passes(middle) else (middle, high)
         while not few_passes(float(_two_digits_up(high))):  # a larger lambda can take more of them
             high *= 1.01
@@ -98,13 +98,16 @@ class OutputPerturbation:
         """Most passes of the accelerated method from the center, wherever that is.
 
         They follow from public numbers, whatever the number of features. The result is infinite if
-        float64 cannot prove the tolerance.
+        float64 cannot prove the tolerance, or if there are far more than `MAX_PASSES`.
 
         Args:
             task: A task with a lambda.
             n: Number of slots; None for the worst case over all n.
         """
         pull, bound = _given_regularization(task), task.loss.lipschitz(task.norm)
+        condition = condition_of(task.loss, task.norm, pull)
+        if condition > MAX_PASSES**2:  # to halve the gradient takes more passes than its root
+            return math.inf
         # With more features or another center, the tolerance is no smaller.
         tolerance = self.tolerance(task, MAX_COUNT if n is None else n, d=1)
         proved = _provable(task, 1, tolerance)
@@ -112,7 +115,7 @@ class OutputPerturbation:
             return math.inf
         # As n grows, the tolerance falls until it is 2.5 times the rounding bound.
         reached = 1.5 * proved if n is None else 0.6 * tolerance
-        return accelerated_passes(condition_of(task.loss, task.norm, pull), bound / reached)
+        return accelerated_passes(condition, bound / reached)
 
     def pull(self, task: Task, n: float, d: int, allowance: Allowance) -> float:
         """Lambda: the task's, or one that keeps the deviation of noise in a margin below 1/8.

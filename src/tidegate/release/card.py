@@ -24,7 +24,7 @@ from tidegate.learn.transform import Prepared, Transform, prepared_by, prepared_
 from tidegate.privacy import Budget
 from tidegate.privacy.budget import down
 from tidegate.privacy.person import EACH_RECORD, Person, Protects
-from tidegate.schedule import RecordFit
+from tidegate.schedule.fit import RecordFit
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from tidegate.privacy.noise import Bits
 from tidegate.release import Release
 from tidegate.run.engine import Engine
 from tidegate.run.settings import Settings
-from tidegate.schedule import SlotWeight, Span
-from tidegate.schedule.fit import Arrived
+from tidegate.schedule.fit import Arrived, SlotWeight, Span
 from tidegate.schedule.progress import Progress
 
 

@@ -20,7 +20,7 @@ from tidegate.learn.slot_weights import (
 )
 from tidegate.privacy.admission import Admission, Histories
 from tidegate.run.step_admission import StepAdmission
-from tidegate.schedule import Span
+from tidegate.schedule.fit import Span
 
 
 class Held:

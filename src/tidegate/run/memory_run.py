@@ -17,8 +17,7 @@ from tidegate.run.executor import Advice, EarlierFit, Run, StepInProgress
 from tidegate.run.held import AdmittedSteps, AllAdmitted, Held
 from tidegate.run.settings import OneSource, Settings
 from tidegate.run.step_admission import StepAdmission
-from tidegate.schedule import RecordFit, Span
-from tidegate.schedule.fit import Arrived, superseded
+from tidegate.schedule.fit import Arrived, RecordFit, Span, superseded
 from tidegate.schedule.plan import ONLY, TwoLedgers
 
 
