@@ -125,6 +125,11 @@ class Terms:
     rules: int = RULES
 
     @property
+    def refines(self) -> bool:
+        """Whether the fit refines an earlier model."""
+        return self.prior is not None
+
+    @property
     def persons(self) -> bool:
         """Whether persons are protected; then records must have person weights."""
         return self.protects.persons

@@ -167,7 +167,7 @@ class OutputPerturbation:
         tolerance = self.tolerance(task, total, d, terms.prior, terms.rules)
         sensitivity = self.sensitivity(task, total, d, terms.prior, terms.rules)
         stated = _settings(task, terms.allowance, d, tolerance, sensitivity)
-        if terms.prior is None or terms.rules == UNNUMBERED:
+        if not terms.refines or terms.rules == UNNUMBERED:
             return stated
         return {**stated, "prior_norm": _length(terms.prior)}
 
@@ -178,12 +178,12 @@ class OutputPerturbation:
 
         Both sensitivity and tolerance depend on that norm.
         """
-        if terms.prior is not None and terms.rules > UNNUMBERED:
+        if terms.refines and terms.rules > UNNUMBERED:
             norm = np.array([between("prior_norm", stated["prior_norm"], 0, 2.0**512)])
             return self.settings(task, replace(terms, prior=norm), n=n, d=d)
         least = self.settings(task, terms, n=n, d=d)
         tolerance = positive("tolerance", stated["tolerance"])
-        if terms.prior is None or tolerance <= least["tolerance"]:
+        if not terms.refines or tolerance <= least["tolerance"]:
             return least
         task = replace(task, regularization=least["regularization"])
         total = Fraction(up(mass(terms.slot_weights, n)))
