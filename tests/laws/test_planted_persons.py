@@ -146,7 +146,7 @@ def weighed(plant: str = "") -> tuple[list[Fraction], list[Fraction], Fraction]:
     made = learner.person_factors(task, terms, n=24, d=2)
     owned = Owned(np.ones((24, 2), np.uint64), np.ones(24, np.bool_))
     rows = Records(np.ones((24, 2)), np.zeros(24, np.intp), np.ones(24, np.bool_))
-    given = None if plant else made
+    given = {} if plant else made
     [piece] = with_persons([rows], owned, slot_weights, given)
     found = [Fraction(float(each)) for each in np.asarray(piece.load().person_weights)]
     if plant == "after":

@@ -13,7 +13,7 @@ from tests.learn.problems import losses, objective, records, seeds, usable, valu
 from tidegate.data.records import Records
 from tidegate.learn import Loss, Softmax
 from tidegate.learn import objective as module
-from tidegate.learn.objective import Objective, rounding_bound
+from tidegate.learn.objective import Bounds, Objective
 
 sizes = st.tuples(st.integers(1, 30), st.integers(1, 6))
 
@@ -68,9 +68,9 @@ def test_rounding_bound_holds(loss: Loss, size: tuple[int, int], seed: int) -> N
     wide = w.astype(np.longdouble)
     data = loss.residual((X.astype(np.longdouble) @ wide).T, y) @ X.astype(np.longdouble)
     exact = data.T / X.shape[0] + 2 * np.longdouble(0.1) * wide
-    bound = rounding_bound(
-        loss, d=size[1], norm=1.0, regularization=0.1, center_norm=0.0, tolerance=1e-9
-    )
+    bound = Bounds(
+        loss=loss, d=size[1], norm=1.0, regularization=0.1, center_norm=0.0, tolerance=1e-9
+    ).rounding_bound
     assert 4 * np.linalg.norm(F.gradient(w) - exact) <= bound < 1e-10
 
 

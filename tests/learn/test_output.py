@@ -11,7 +11,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.data.records import Records
 from tidegate.learn import Huber, Logistic, Loss, OutputPerturbation, Softmax, minimize
 from tidegate.learn.learner import Task, Terms, Weights
-from tidegate.learn.objective import rounding_bound
+from tidegate.learn.objective import Bounds
 from tidegate.learn.output import MAX_PASSES
 from tidegate.learn.solver import accelerated_passes, condition_of
 from tidegate.privacy.budget import Allowance
@@ -131,14 +131,14 @@ def test_no_fit_takes_more_passes_than_it_was_accepted_for(
     learner, problem = OutputPerturbation(), task(loss, regularization, norm)
     prior = np.array([away])
     tolerance = learner.tolerance(problem, n, d, prior)
-    bound = rounding_bound(
-        loss,
+    bound = Bounds(
+        loss=loss,
         d=d,
         norm=norm,
         regularization=regularization,
         center_norm=away,
         tolerance=tolerance,
-    )
+    ).rounding_bound
     assume(tolerance >= 2.5 * bound)  # else the fit is refused
     fall = loss.lipschitz(norm) / (tolerance - bound)
     passes = accelerated_passes(condition_of(loss, norm, regularization), fall)

@@ -30,10 +30,10 @@ from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import (
     GROUP,
     SAMPLE,
+    Bounds,
     Objective,
     _evenly_spaced,
     _thinned,
-    rounding_bound,
 )
 from tidegate.learn.refit import Exact
 from tidegate.learn.slot_weights import weighted
@@ -131,7 +131,9 @@ def test_rounding_bound_holds_over_parts(
     wide, X = w.astype(np.longdouble), whole.X.astype(np.longdouble)
     data = (loss.residual((X @ wide).T, whole.y) * whole.usable) @ X
     exact = data.T / whole.n + 2 * np.longdouble(0.1) * wide
-    bound = rounding_bound(loss, d=3, norm=1.0, regularization=0.1, center_norm=0.0, tolerance=1e-9)
+    bound = Bounds(
+        loss=loss, d=3, norm=1.0, regularization=0.1, center_norm=0.0, tolerance=1e-9
+    ).rounding_bound
     assert 4 * np.linalg.norm(F.gradient(w) - exact) <= bound
     assert np.vdot(w, F.precondition(w)) > 0
 

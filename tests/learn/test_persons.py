@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
-from tidegate.data.records import Records
+from tidegate.data.records import ChangedPiece, Records
 from tidegate.learn.slot_weights import (
     BITS,
     AdmittedStep,
     Owned,
-    PersonPiece,
     once,
     person_weights,
     with_persons,
@@ -199,8 +198,8 @@ def test_a_persons_slots_lie_in_many_pieces(kind: Any) -> None:
         [0.125, 0.0, 0.625],
     ]
     for piece in marked:
-        if isinstance(piece, PersonPiece):
-            assert piece.weights.size == piece.n
+        if isinstance(piece, ChangedPiece):
+            assert piece.load().n == piece.n
 
 
 def test_factors_stand_in_for_slot_weights() -> None:

@@ -18,7 +18,7 @@ from tidegate.features import clip_rows
 from tidegate.learn import Huber, HuberError, Logistic, Loss, Softmax, Squared, minimize
 from tidegate.learn import solver as module
 from tidegate.learn.minimum import _matrix, _norm
-from tidegate.learn.objective import Objective, Weights, rounding_bound
+from tidegate.learn.objective import Bounds, Objective, Weights
 from tidegate.learn.solver import (
     accelerated_passes,
     certified_minimum,
@@ -315,7 +315,7 @@ def test_the_fast_method_never_raises_however_ill_conditioned(
     tolerance = 1e-6
     public = {"norm": 1.0, "regularization": F.regularization, "tolerance": tolerance}
     size = 0.0 if center is None else float(np.linalg.norm(center)) * 1.001
-    bound = rounding_bound(loss, d=3, center_norm=size, **public)
+    bound = Bounds(loss=loss, d=3, center_norm=size, **public).rounding_bound
     certificate = module._certificate(F, max(tolerance, 4 * bound))
     w, gradient = module._fast(F, certificate, F.center)
     assert np.isfinite(w).all()

@@ -11,13 +11,13 @@ import pytest
 from tests.run.streams import records
 from tidegate import ApproxDP, FadingClassifier, PureDP
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.data.records import NOT_PACKED, PieceOf, Records, Slots, total
+from tidegate.data.records import NOT_PACKED, ChangedPiece, PieceOf, Records, Slots, total
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
 from tidegate.learn.gradient import clipped_sum
-from tidegate.learn.learner import Task, Terms
+from tidegate.learn.learner import Task, Terms, by_slot_weights
 from tidegate.learn.mean import MeanPerturbation
 from tidegate.learn.refit import Exact
-from tidegate.learn.slot_weights import AdmittedStep, Owned, PersonPiece
+from tidegate.learn.slot_weights import AdmittedStep, Owned
 from tidegate.learn.transform import UNTRANSFORMED, Prepared, Transform
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import NotPrivateBits
@@ -77,7 +77,7 @@ def fetch_with(engine: Engine, transform: Prepared = UNTRANSFORMED) -> Any:
 
 def read(engine: Engine, transform: Prepared = UNTRANSFORMED, factors: Any = None) -> Any:
     fetch = fetch_with(engine, transform)
-    return fetch(Span(0, N), None, SLOT_WEIGHTS, factors)
+    return fetch(Span(0, N), None, SLOT_WEIGHTS, factors or by_slot_weights)
 
 
 DISK = Disk(small=8)
@@ -136,8 +136,8 @@ def test_a_piece_carries_nothing_but_its_own_weights() -> None:
         def close(self) -> None: ...
 
     read(Watching())
-    assert [piece.weights.size for piece in seen] == [piece.n for piece in seen]
-    assert all(isinstance(piece, PersonPiece) for piece in seen)
+    assert [piece.change.keywords["weights"].size for piece in seen] == [piece.n for piece in seen]
+    assert all(isinstance(piece, ChangedPiece) for piece in seen)
 
 
 TASK = Task(loss=Logistic(), norm=1.0, regularization=0.1)

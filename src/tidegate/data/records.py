@@ -255,6 +255,27 @@ class PieceOf:
         self.piece.ahead()
 
 
+@dataclass(frozen=True, eq=False)
+class ChangedPiece(PieceOf):
+    """A piece whose records are changed when it is loaded.
+
+    Attributes:
+        piece: The slots.
+        change: Changes their records; it can be pickled.
+    """
+
+    change: Callable[[Records], Records]
+
+    def load(self) -> Records:
+        """See `Piece`."""
+        return self.change(self.piece.load())
+
+
+def changed(piece: Piece, change: Callable[[Records], Records]) -> Piece:
+    """A piece with its records changed: at once if they are in memory, else when it is loaded."""
+    return change(piece) if isinstance(piece, Records) else ChangedPiece(piece, change)
+
+
 def chosen(run: "Span", span: "Span", slots: Slots | None = None) -> slice | Slots:
     """The slots of a run that are in a span (or among some slots of it), from the run's start.
 
@@ -348,15 +369,4 @@ class Packing:
 
     def pieces(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
         """Pieces of records, made of pieces of packed ones."""
-        return [PackedPiece(piece, self) for piece in pieces]
-
-
-@dataclass(frozen=True)
-class PackedPiece(PieceOf):
-    """A piece of packed records, whose features are made when it is loaded."""
-
-    packing: Packing
-
-    def load(self) -> Records:
-        """See `Piece`."""
-        return self.packing.records(self.piece.load())
+        return [ChangedPiece(piece, self.records) for piece in pieces]

@@ -187,8 +187,10 @@ class GradientPerturbation:
         """See `Changed`: the noise in a margin of two classes had a deviation of 1 before."""
         return () if self.spread or task.predicts_target else (replace(self, spread=1.0),)
 
-    def person_factors(self, task: Task, terms: Terms, *, n: int, d: int) -> None:
+    def person_factors(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[float, float]:
         """See `PersonLearner`: gradients are weighed by the slot weights themselves."""
+        del task, terms, n, d
+        return {}
 
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
         """Private weights for mean(loss) + lambda ||w - prior||^2, over all slots."""
@@ -247,7 +249,7 @@ def descend(
         mu=terms.allowance.amount,
         divisor=float(refit_divisor(terms, n)),
         class_shares=terms.class_shares,
-        new=1.0 if terms.prior is None else divisor / (divisor + behind(terms, n)),
+        new=divisor / (divisor + behind(terms, n)) if terms.refines else 1.0,
         perturb=perturb,
     )
     return Fitted(fold.into(weights), fold)
@@ -271,7 +273,7 @@ def again(terms: Terms) -> bool:
 
 def behind(terms: Terms, slots: int) -> int:
     """The number of records that the prior or start has learnt from; if unknown, as many as new."""
-    return terms.behind or (0 if terms.prior is None else counted(terms, slots))
+    return terms.behind or (counted(terms, slots) if terms.refines else 0)
 
 
 def refits(task: Task) -> bool:

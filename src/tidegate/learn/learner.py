@@ -124,6 +124,11 @@ class Terms:
     rules: int = RULES
 
     @property
+    def refines(self) -> bool:
+        """Whether the fit refines an earlier model."""
+        return self.prior is not None
+
+    @property
     def persons(self) -> bool:
         """Whether persons are protected; then records must have person weights."""
         return self.protects.persons
@@ -198,10 +203,8 @@ class PersonLearner(Protocol):
     sensitivity, E being the largest of their slot weights.
     """
 
-    def person_factors(
-        self, task: Any, terms: Terms, *, n: int, d: int
-    ) -> Mapping[float, float] | None:
-        """What the fit weighs a slot by, for each slot weight, rounded down; None if by that.
+    def person_factors(self, task: Any, terms: Terms, *, n: int, d: int) -> Mapping[float, float]:
+        """What the fit weighs a slot by, for each slot weight, rounded down; empty if by that.
 
         Person weights are made of these numbers.
 
@@ -274,8 +277,14 @@ def automatic_learner(unit: Unit) -> str:
 
 TrainedTask = TypeVar("TrainedTask", bound=Pull)
 
-Factors = Callable[[int, int], Mapping[float, float] | None]
+Factors = Callable[[int, int], Mapping[float, float]]
 """What a fit of n slots and d features weighs slots by; see `PersonLearner`."""
+
+
+def by_slot_weights(n: int, d: int) -> Mapping[float, float]:
+    """The `Factors` of a fit that weighs slots by their slot weights."""
+    del n, d
+    return {}
 
 
 class Read(Protocol):
@@ -286,7 +295,7 @@ class Read(Protocol):
         span: Span,
         slots: Slots | None = None,
         slot_weights: Sequence[SlotWeight] = (),
-        factors: Factors | None = None,
+        factors: Factors = by_slot_weights,
         /,
     ) -> Parts[Records]:
         """The records, with their slot weights and, if persons are protected, person weights.
@@ -295,7 +304,7 @@ class Read(Protocol):
             span: The span.
             slots: Some of its slots, counted from its start; None for all.
             slot_weights: The weights of its parts; empty if all are 1.
-            factors: What the fit weighs slots by, if not by their slot weights.
+            factors: What the fit weighs slots by.
         """
 
 
@@ -373,8 +382,8 @@ class Trainer(Generic[TrainedTask]):
             return self.learner.fitted(self.task, terms, records, self.bits)
         return Fitted(self.learner.fit(self.task, terms, records, self.bits))
 
-    def _factors(self, terms: Terms) -> Factors | None:
+    def _factors(self, terms: Terms) -> Factors:
         learner = self.learner
         if not self.protects.persons or not isinstance(learner, PersonLearner):
-            return None
+            return by_slot_weights
         return lambda n, d: learner.person_factors(self.task, terms, n=n, d=d)

@@ -40,9 +40,10 @@ class _NoisySum(ABC):
         """Accept any number of slots."""
         del task, largest
 
-    def person_factors(self, task: Pull, terms: Terms, *, n: int, d: int) -> None:
+    def person_factors(self, task: Pull, terms: Terms, *, n: int, d: int) -> Mapping[float, float]:
         """See `PersonLearner`: records are weighed by the slot weights themselves."""
         del task, terms, n, d
+        return {}
 
     @abstractmethod
     def scale(self, task: Pull, allowance: Allowance) -> float:
@@ -150,7 +151,7 @@ def counted(records: Records, *, categories: int, bits: int) -> Weights:
 
 def _pull(task: Pull, terms: Terms) -> float:
     """Lambda, or 0 without a prior: the squared distance alone is strongly convex already."""
-    return 0.0 if terms.prior is None else task.regularization or 0.0
+    return (task.regularization or 0.0) if terms.refines else 0.0
 
 
 def drawn_to(mean: Weights, prior: Weights | None, pull: float) -> Weights:

@@ -66,10 +66,11 @@ def minimize(  # noqa: PLR0913 - the problem and its options
     X = _matrix(X)
     n, d = X.shape
     mask = np.ones(n, np.bool_) if weights is None else _mask(weights, n)
-    if loss == Squared.kind or isinstance(loss, Squared):
-        squared = loss if isinstance(loss, Squared) else Squared()
+    if loss == Squared.kind:
+        loss = Squared()
+    if isinstance(loss, Squared):
         return _squared(
-            squared,
+            loss,
             X,
             lam=lam,
             center=_center(center, (d,)),

@@ -7,7 +7,7 @@ sum of all a_i, for usable slots and others, so it is public.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, islice
 from typing import Any
@@ -192,56 +192,59 @@ def _margins(x: Matrix, w: Floats) -> Floats:
     return np.ascontiguousarray((x @ w).T)
 
 
-def rounding_bound(  # noqa: PLR0913 - the public numbers it depends on
-    loss: Loss,
-    *,
-    d: int,
-    norm: float,
-    regularization: float,
-    center_norm: float,
-    tolerance: float,
-) -> float:
-    """Bound on the error of a certificate, from public numbers; it does not depend on n.
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What bounds the errors of an objective: public numbers, among which n is not.
 
-    It is four times a bound on the errors of `Objective.gradient` and of its computed norm, at
-    every point within `radius` of the center. That covers every point with a gradient norm of at
-    most `tolerance`, and the whole path of gradient descent from the center. With the factor of
-    four, descent on such gradients is proved to reach any tolerance of at least twice the bound
-    (proof: docs/proofs/minimiser.md).
+    Attributes:
+        loss: The loss of one record.
+        d: Number of features.
+        norm: Public bound on the norm of every record.
+        regularization: Lambda.
+        center_norm: Bound on the norm of the center.
+        tolerance: The gradient norm that a solver must reach.
 
     >>> from tidegate.learn.loss import Softmax
-    >>> bound = rounding_bound(Softmax(10), d=784, norm=1.0, regularization=0.01,
-    ...                        center_norm=0.0, tolerance=1e-7)
-    >>> 1e-13 < bound < 1e-11
-    True
+    >>> bounds = Bounds(loss=Softmax(10), d=784, norm=1.0, regularization=0.01, center_norm=0.0,
+    ...                 tolerance=1e-7)
+    >>> 1e-13 < bounds.rounding_bound < 1e-11, bounds.radius < 16
+    (True, True)
     """
-    lipschitz, smoothness = loss.lipschitz(norm), loss.smoothness(norm)
-    reach = center_norm + radius(
-        loss,
-        norm=norm,
-        regularization=regularization,
-        center_norm=center_norm,
-        tolerance=tolerance,
-    )
-    residual = 1.01 * (d * UNIT * smoothness * reach + norm * loss.residual_error)
-    additions = LARGEST_CHUNK + GROUP + 2 * MERGES + 8
-    total = 1.01 * additions * UNIT * (lipschitz + residual)
-    regularizer = 16 * UNIT * (lipschitz + tolerance + regularization * reach)
-    measured = (d * loss.outputs + 8) * UNIT * tolerance
-    step = 2 * UNIT * (smoothness + 2 * regularization) * reach
-    return 4 * (residual + total + regularizer + measured + step) + 2.0**-900
 
+    loss: Loss
+    d: int
+    norm: float
+    regularization: float
+    center_norm: float
+    tolerance: float
 
-def radius(
-    loss: Loss, *, norm: float, regularization: float, center_norm: float, tolerance: float
-) -> float:
-    """Bound on ||w - center|| for a certified point w, or for one with F(w) <= F(center).
+    @property
+    def rounding_bound(self) -> float:
+        """Bound on the error of a certificate; it does not depend on n.
 
-    >>> from tidegate.learn.loss import Logistic
-    >>> radius(Logistic(), norm=1.0, regularization=0.5, center_norm=0.0, tolerance=0.0) < 1.2
-    True
-    """
-    lipschitz = loss.lipschitz(norm)
-    by_slope = lipschitz / regularization
-    by_value = math.sqrt((loss.value_at_zero + lipschitz * center_norm) / regularization)
-    return 1.01 * (min(by_slope, by_value) + tolerance / regularization)
+        It is four times a bound on the errors of `Objective.gradient` and of its computed norm, at
+        every point within `radius` of the center. That covers every point with a gradient norm of
+        at most `tolerance`, and the whole path of gradient descent from the center. With the factor
+        of four, descent on such gradients is proved to reach any tolerance of at least twice the
+        bound (proof: docs/proofs/minimiser.md).
+        """
+        loss, d, norm, regularization = self.loss, self.d, self.norm, self.regularization
+        lipschitz, smoothness = loss.lipschitz(norm), loss.smoothness(norm)
+        reach = self.center_norm + self.radius
+        residual = 1.01 * (d * UNIT * smoothness * reach + norm * loss.residual_error)
+        additions = LARGEST_CHUNK + GROUP + 2 * MERGES + 8
+        total = 1.01 * additions * UNIT * (lipschitz + residual)
+        regularizer = 16 * UNIT * (lipschitz + self.tolerance + regularization * reach)
+        measured = (d * loss.outputs + 8) * UNIT * self.tolerance
+        step = 2 * UNIT * (smoothness + 2 * regularization) * reach
+        return 4 * (residual + total + regularizer + measured + step) + 2.0**-900
+
+    @property
+    def radius(self) -> float:
+        """Bound on ||w - center|| for a certified point w, or for one with F(w) <= F(center)."""
+        lipschitz = self.loss.lipschitz(self.norm)
+        by_slope = lipschitz / self.regularization
+        by_value = math.sqrt(
+            (self.loss.value_at_zero + lipschitz * self.center_norm) / self.regularization
+        )
+        return 1.01 * (min(by_slope, by_value) + self.tolerance / self.regularization)

@@ -17,7 +17,7 @@ from tidegate.checks import MAX_COUNT, between, positive, refuse
 from tidegate.data.records import Parts, Records
 from tidegate.kinds import parameter
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
-from tidegate.learn.objective import Objective, rounding_bound
+from tidegate.learn.objective import Bounds, Objective
 from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.slot_weights import by_person, reweighed
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
@@ -167,7 +167,7 @@ class OutputPerturbation:
         tolerance = self.tolerance(task, total, d, terms.prior, terms.rules)
         sensitivity = self.sensitivity(task, total, d, terms.prior, terms.rules)
         stated = _settings(task, terms.allowance, d, tolerance, sensitivity)
-        if terms.prior is None or terms.rules == UNNUMBERED:
+        if not terms.refines or terms.rules == UNNUMBERED:
             return stated
         return {**stated, "prior_norm": _length(terms.prior)}
 
@@ -178,12 +178,12 @@ class OutputPerturbation:
 
         Both sensitivity and tolerance depend on that norm.
         """
-        if terms.prior is not None and terms.rules > UNNUMBERED:
+        if terms.refines and terms.rules > UNNUMBERED:
             norm = np.array([between("prior_norm", stated["prior_norm"], 0, 2.0**512)])
             return self.settings(task, replace(terms, prior=norm), n=n, d=d)
         least = self.settings(task, terms, n=n, d=d)
         tolerance = positive("tolerance", stated["tolerance"])
-        if terms.prior is None or tolerance <= least["tolerance"]:
+        if not terms.refines or tolerance <= least["tolerance"]:
             return least
         task = replace(task, regularization=least["regularization"])
         total = Fraction(up(mass(terms.slot_weights, n)))
@@ -191,12 +191,10 @@ class OutputPerturbation:
         sensitivity = up(exact / Fraction(_given_regularization(task)))
         return _settings(task, terms.allowance, d, tolerance, sensitivity)
 
-    def person_factors(
-        self, task: Task, terms: Terms, *, n: int, d: int
-    ) -> Mapping[float, float] | None:
+    def person_factors(self, task: Task, terms: Terms, *, n: int, d: int) -> Mapping[float, float]:
         """See `PersonLearner`."""
         if not terms.slot_weights:
-            return None
+            return {}
         return _factors(task, terms, self.settings(task, terms, n=n, d=d), up(terms.mass(n)))
 
     def fit(self, task: Task, terms: Terms, records: Parts[Records], bits: Bits) -> Weights:
@@ -282,14 +280,15 @@ def discounted(slot_weights: Sequence[SlotWeight], theta: Fraction) -> dict[floa
 
 def _provable(task: Task, d: int, tolerance: float, prior: Weights | None = None) -> float:
     """The `rounding_bound` of a fit: how accurately float64 can prove its gradient norm."""
-    return rounding_bound(
-        task.loss,
+    bounds = Bounds(
+        loss=task.loss,
         d=d,
         norm=task.norm,
         regularization=_given_regularization(task),
         center_norm=_length(prior) * (1 + 1e-6),
         tolerance=tolerance,
     )
+    return bounds.rounding_bound
 
 
 def _coordinate_deviation(task: Task, d: int, allowance: Allowance) -> float:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from tidegate.data.predicted import predicted_codes
 from tidegate.data.records import Records
-from tidegate.learn.exact import exact_bits, exact_margins, exact_weights, on_lattice, truncate
+from tidegate.learn.exact import exact_bits, exact_margins, exact_weights, on_lattice
 from tidegate.learn.learner import Weights
-from tidegate.learn.slot_weights import without_owners
+from tidegate.learn.slot_weights import counting, without_owners
 from tidegate.learn.transform import UNTRANSFORMED, Prepared
 from tidegate.privacy.budget import Allowance, up
 from tidegate.privacy.noise import Bits, gaussian, laplace
@@ -54,9 +54,8 @@ def correct(
     """
     codes = predicted_codes(margins_of(weights, without_owners(records), transform, norm=norm))
     right = (codes == records.y) & records.usable
-    if records.person_weights is None:
-        return int(np.count_nonzero(right))
-    return float(truncate(records.person_weights, exact_bits(records.n, 1.0))[right].sum())
+    each = counting(records.n, records.person_weights, exact_bits(records.n, 1.0))
+    return float(each[right].sum())
 
 
 def deviation(slots: int, allowance: Allowance) -> float:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tidegate.checks import whole
 from tidegate.data.predicted import predicted_codes
 from tidegate.data.rows import lane_sum
-from tidegate.learn.exact import exact_bits, exp, log, logistic, truncate
+from tidegate.learn.exact import exact_bits, exp, log, logistic
+from tidegate.learn.slot_weights import counting
 from tidegate.privacy.budget import Allowance, sqrt_down, up
 
 Floats = NDArray[np.float64]
@@ -321,9 +322,8 @@ class Cells:
             usable: Whether each record can be used.
             person_weights: How much each record counts, if persons are protected.
         """
-        each = np.ones(usable.size)
-        if person_weights is not None:  # on a lattice on which also sums of positions are exact
-            each = truncate(person_weights, exact_bits(usable.size, 1.0) - POSITION_BITS)
+        bits = exact_bits(usable.size, 1.0) - POSITION_BITS  # sums of positions are exact too
+        each = counting(usable.size, person_weights, bits)
         unusable = each[~usable].sum()
         margins, y, each = margins[usable], y[usable], each[usable]
         right = predicted_codes(margins) == y

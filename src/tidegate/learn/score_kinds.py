@@ -13,10 +13,8 @@ from tidegate.learn.exact import Floats
 from tidegate.learn.measures.estimates import Answers, estimate
 from tidegate.learn.measures.measure import Ends, Kind, Measures
 from tidegate.learn.measures.sums import EstimatedSums, Predictions
-from tidegate.learn.scores import Scores, score
+from tidegate.learn.scores import Scores, StepScores, score
 from tidegate.learn.target_scores import LAYOUT, TargetScores, score_targets
-
-AnyScores = Scores | TargetScores
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,8 @@ class ScoreKind:
     """
 
     headline: str
-    read: Callable[[Mapping[str, Any]], AnyScores]
-    score: Callable[..., AnyScores]
+    read: Callable[[Mapping[str, Any]], StepScores]
+    score: Callable[..., StepScores]
     known: Callable[[Any], Any]
     answers: Callable[[Any, Floats, Records], Any]
 
@@ -122,19 +120,19 @@ def _kind_of(stored: Mapping[str, Any]) -> ScoreKind:
     return KINDS["target" if stored["layout"] == LAYOUT else "classes"]
 
 
-def read_scores(stored: Mapping[str, Any]) -> AnyScores:
+def read_scores(stored: Mapping[str, Any]) -> StepScores:
     """Read what `as_json` of either kind wrote."""
     positive("amount", stored["amount"])  # not a text: one of ten letters can be any number
     whole("slots", stored["slots"])
     return _kind_of(stored).read(stored)
 
 
-def measures_of(scores: AnyScores) -> Measures:
+def measures_of(scores: StepScores) -> Measures:
     """All measures that noisy scores tell."""
     return Measures(KINDS[scores.kind].known(scores))
 
 
-def headline(scores: AnyScores) -> Headline:
+def headline(scores: StepScores) -> Headline:
     """The accuracy, or the mean absolute error in the unit of the target.
 
     If the noise hides that any slot is usable, it is that of all slots.

@@ -6,32 +6,29 @@ Proof of person weights: docs/proofs/persons.md.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
-from tidegate.data.records import Owners, Piece, PieceOf, Records, Slots, zeroed
+from tidegate.data.records import Owners, Piece, Records, Slots, changed, zeroed
+from tidegate.learn.exact import Floats, truncate
 from tidegate.privacy.budget import down
 from tidegate.schedule.fit import SlotWeight, Span
 
 
-@dataclass(frozen=True)
-class WeightedPiece(PieceOf):
-    """A piece with slot weights.
+def with_runs(records: Records, *, runs: Sequence[tuple[int, float]]) -> Records:
+    """The records with slot weights.
 
-    Attributes:
-        piece: The slots.
+    Args:
+        records: The slots.
         runs: In order, numbers of consecutive slots with their common weight.
     """
-
-    runs: tuple[tuple[int, float], ...]
-
-    def load(self) -> Records:
-        """See `Piece`."""
-        sizes, weights = zip(*self.runs, strict=True)
-        return replace(self.piece.load(), slot_weights=np.repeat(weights, sizes))
+    sizes, weights = zip(*runs, strict=True)
+    return replace(records, slot_weights=np.repeat(weights, sizes))
 
 
 def weighing(records: Records, *, expected: bool, persons: bool = False) -> Records:
@@ -70,6 +67,22 @@ def by_person(records: Records, *, expected: bool) -> Records:
     """
     records = weighing(records, expected=expected, persons=True)
     return replace(records, slot_weights=records.person_weights, person_weights=None)
+
+
+def counting(slots: int, person_weights: Floats | None, bits: int) -> Floats:
+    """How much each slot counts: 1, or if persons are protected its person weight, rounded down.
+
+    Args:
+        slots: How many slots there are.
+        person_weights: Their person weights, if persons are protected.
+        bits: Weights become multiples of 2**-bits, so that sums of them are exact.
+
+    >>> counting(2, None, 8), counting(2, np.array([0.5, 1 / 3]), 2)
+    (array([1., 1.]), array([0.5 , 0.25]))
+    """
+    if person_weights is None:
+        return np.ones(slots)
+    return np.asarray(truncate(person_weights, bits))
 
 
 def reweighed(records: Records, *, factors: Mapping[float, float]) -> Records:
@@ -123,17 +136,17 @@ def weighted(pieces: Sequence[Piece], slot_weights: Sequence[SlotWeight]) -> lis
             if size > wanted:
                 left.insert(0, (size - wanted, weight))
             wanted -= min(size, wanted)
-        marked = WeightedPiece(piece, tuple(runs))
-        result.append(marked.load() if isinstance(piece, Records) else marked)
+        result.append(changed(piece, partial(with_runs, runs=runs)))
     return result
 
 
 Admitted = NDArray[np.bool_]
 """Which slots of a step count."""
 
-Floats = NDArray[np.float64]
-
 Pieces = Sequence[Piece]
+
+NO_FACTORS: Mapping[float, float] = MappingProxyType({})
+"""Slots are weighed by their slot weights themselves."""
 
 
 class Reading(NamedTuple):
@@ -143,13 +156,14 @@ class Reading(NamedTuple):
         span: The span.
         slots: Some of its slots, counted from its start; None for all.
         slot_weights: The weights of its parts; empty if all are 1.
-        factors: What a learner weighs a slot by instead, for each slot weight rounded down.
+        factors: What a learner weighs a slot by instead, for each slot weight rounded down; empty
+            if by that.
     """
 
     span: Span
     slots: Slots | None = None
     slot_weights: Sequence[SlotWeight] = ()
-    factors: Mapping[float, float] | None = None
+    factors: Mapping[float, float] = NO_FACTORS
 
 
 class Counted(Protocol):
@@ -324,22 +338,6 @@ def _changes(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return np.append(True, words[1:] != words[:-1])
 
 
-@dataclass(frozen=True, eq=False)
-class PersonPiece(PieceOf):
-    """A piece with person weights; it carries no owners.
-
-    Attributes:
-        piece: The slots.
-        weights: The person weight of each.
-    """
-
-    weights: Floats
-
-    def load(self) -> Records:
-        """See `Piece`."""
-        return with_weights(self.piece.load(), self.weights)
-
-
 def with_weights(records: Records, weights: Floats) -> Records:
     """The records with person weights and without owners.
 
@@ -363,7 +361,7 @@ def with_persons(
     pieces: Sequence[Piece],
     owned: Owned,
     slot_weights: Sequence[SlotWeight] = (),
-    factors: Mapping[float, float] | None = None,
+    factors: Mapping[float, float] = NO_FACTORS,
 ) -> list[Piece]:
     """The pieces of a span with their person weights.
 
@@ -371,19 +369,20 @@ def with_persons(
         pieces: The pieces, in order.
         owned: Whose their slots are, and which are admitted.
         slot_weights: The weights of the parts of the span; empty if all are 1.
-        factors: What a learner weighs a slot by instead, for each slot weight rounded down.
+        factors: What a learner weighs a slot by instead, for each slot weight rounded down; empty
+            if by that.
     """
     runs = [(len(owned.owners), 1.0)]
     if slot_weights:
         runs = [(span.size, down(part)) for span, part in slot_weights]
-    if factors is not None:
+    if factors:
         runs = [(size, factors[weight]) for size, weight in runs]
     weights, result, start = person_weights(owned, runs), list[Piece](), 0
     if sum(piece.n for piece in pieces) != len(weights):
         raise refuse("owners", "as many as slots", shown="another number")
     for piece in pieces:
-        marked = PersonPiece(piece, weights[start : start + piece.n])
-        result.append(marked.load() if isinstance(piece, Records) else marked)
+        part = weights[start : start + piece.n]
+        result.append(changed(piece, partial(with_weights, weights=part)))
         start += piece.n
     return result
 

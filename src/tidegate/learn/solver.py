@@ -14,7 +14,7 @@ import numpy as np
 
 from tidegate.checks import refuse
 from tidegate.learn.loss import Loss
-from tidegate.learn.objective import Objective, Weights, radius, rounding_bound
+from tidegate.learn.objective import Bounds, Objective, Weights
 
 FAST_PASSES = 2000
 """Passes after which the fast method gives way to those with a guarantee."""
@@ -95,21 +95,20 @@ def certified_minimum(
 def _certificate(objective: Objective, tolerance: float) -> _Certificate:
     # math.hypot, because squares of a public center could overflow
     center_norm = math.hypot(*objective.center.flat) * (1 + 1e-9)
-    public = {
-        "norm": objective.norm,
-        "regularization": objective.regularization,
-        "center_norm": center_norm,
-        "tolerance": tolerance,
-    }
-    bound = rounding_bound(objective.loss, d=objective.d, **public)
+    bounds = Bounds(
+        loss=objective.loss,
+        d=objective.d,
+        norm=objective.norm,
+        regularization=objective.regularization,
+        center_norm=center_norm,
+        tolerance=tolerance,
+    )
+    bound = bounds.rounding_bound
     if not tolerance >= 2 * bound:
         least = f"at least {2 * bound:.3g} (float64 can prove no smaller one)"
         raise refuse("tolerance", least, tolerance)
     return _Certificate(
-        center=objective.center,
-        tolerance=tolerance,
-        bound=bound,
-        reach=radius(objective.loss, **public),
+        center=objective.center, tolerance=tolerance, bound=bound, reach=bounds.radius
     )
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse, whole
-from tidegate.learn.exact import MAX_SLOTS, Floats, array_of, truncate
+from tidegate.learn.exact import MAX_SLOTS, Floats, array_of
 from tidegate.learn.score_cells import level_of, noise_scale
 from tidegate.learn.scores import StepScores, shared
+from tidegate.learn.slot_weights import counting
 from tidegate.learn.survey import lattice_bits, person_bits
 from tidegate.privacy.budget import Allowance
 from tidegate.privacy.noise import Bits, gaussian, laplace
@@ -133,11 +134,9 @@ def exact_sums(
     >>> exact_sums(np.array([9.0, 0.5]), np.zeros(2), usable, parts=2)
     (array([0.5 , 0.5 , 0.25, 0.  , 0.  , 1.  , 1.  ]), array([0., 0., 0., 1.]))
     """
-    n, persons = len(usable), person_weights is not None
-    each = np.ones(n)
-    if person_weights is not None:
-        each = truncate(person_weights, person_bits(n)[1])
-    bits = fraction_bits(n, persons=persons)
+    n = len(usable)
+    each = counting(n, person_weights, person_bits(n)[1])
+    bits = fraction_bits(n, persons=person_weights is not None)
     p, t = (in_range(values[usable]) for values in (predictions, truths))
     error, truth = _rounded((p - t) / 2, bits), _rounded(t, bits)
     # Products and sums are exact, in any order: errors, targets and weights are on lattices.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, Later, refuse
-from tidegate.data.records import Piece, PieceOf, Records, zeroed
+from tidegate.data.records import Piece, Records, changed, zeroed
 from tidegate.data.rows import NO_MIX, Rows, centred_rows, mixes, on_mix_lattice
 from tidegate.learn.exact import product, solved
 
@@ -194,10 +194,7 @@ class Transform(Prepared):
 
     def pieces(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
         """The pieces with transformed rows; those in memory are transformed now."""
-        return [
-            self.records(piece) if isinstance(piece, Records) else TransformedPiece(piece, self)
-            for piece in pieces
-        ]
+        return [changed(piece, self.records) for piece in pieces]
 
     def carried(self, weights: Weights, before: Prepared) -> Weights:
         """The weights whose margins equal those that `weights` had after `before`.
@@ -299,17 +296,6 @@ class Transform(Prepared):
         except (InvalidValueError, KeyError, TypeError, ValueError):
             pass
         raise refuse("transform", "one that a release states", shown="damage")
-
-
-@dataclass(frozen=True)
-class TransformedPiece(PieceOf):
-    """A piece whose rows are transformed when it is loaded."""
-
-    transform: Transform
-
-    def load(self) -> Records:
-        """See `Piece`."""
-        return self.transform.records(self.piece.load())
 
 
 def prepared_by(transform: Transform | None) -> Prepared:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from tidegate.checks import StoppedError, refuse
 from tidegate.data.records import NotPacked, Packing, Parts, Piece, Records, Slots, join
 from tidegate.data.rows import Rows
-from tidegate.learn.learner import Factors, Fitted, Read, Trainer, Weights
+from tidegate.learn.learner import Factors, Fitted, Read, Trainer, Weights, by_slot_weights
 from tidegate.learn.preparation import (
     Moments,
     StepSurvey,
@@ -401,7 +401,7 @@ def reader(  # noqa: PLR0913 (all that decides what a fit sees of its records)
         span: Span,
         slots: Slots | None = None,
         slot_weights: Sequence[SlotWeight] = (),
-        factors: Factors | None = None,
+        factors: Factors = by_slot_weights,
         /,
     ) -> Parts[Records]:
         stored = store.form(stream)
@@ -409,7 +409,7 @@ def reader(  # noqa: PLR0913 (all that decides what a fit sees of its records)
             raise LookupError(f"{stream} has no records")
         form = transform.rows(packing.rows(stored))
         pieces: Sequence[Piece] = packing.pieces(store.pieces(stream, span, slots))
-        weigh = factors(span.size, form.shape[1]) if factors else None
+        weigh = factors(span.size, form.shape[1])
         reading = Reading(span, slots, slot_weights, weigh)
         owned = store.owned(stream, span)
         weighed = counted.weighed(weighted(pieces, slot_weights), owned, reading)
