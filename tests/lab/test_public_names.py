@@ -41,7 +41,7 @@ MEASURED = {
         "tidegate.sources",
         "tidegate.learn.trainer",
     },
-    "bench/ring.py": {"tidegate.demo.demo_state", "tidegate.demo.drifting_stream"},
+    "bench/ring.py": {"tidegate.demo.demo_state"},
     "bench/scale.py": {
         "tidegate.run.cluster",
         "tidegate.run.engine",

@@ -14,7 +14,7 @@ from tidegate.cli.options import lean_table
 from tidegate.cli.screen import Screen
 from tidegate.compare.comparison import Comparison
 from tidegate.compare.contenders import kept
-from tidegate.compare.recommend import Margin, Recommendation, Result, toml
+from tidegate.compare.results import Margin, Recommendation, Result, toml
 from tidegate.compare.yardstick import Wording, rounded
 from tidegate.privacy.meaning import amounts
 

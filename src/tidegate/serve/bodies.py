@@ -25,8 +25,8 @@ from tidegate.data.numbers import number_of
 from tidegate.data.spelling import only_texts
 from tidegate.run.config import Config
 from tidegate.serve import arrow
-from tidegate.serve.framing import NOT_JSON, Body, Unreadable, framed
-from tidegate.serve.limits import Limits, check_members, check_number, check_size
+from tidegate.serve.framing import NOT_JSON, Unreadable, framed
+from tidegate.serve.limits import Body, Limits, check_members, check_number, check_size
 from tidegate.sources import RawBatch, SourceColumns
 from tidegate.sources.absent import Unseen
 from tidegate.sources.arrow_records import ArrowRecords, holds_ids, labels_of, values
