@@ -158,7 +158,7 @@ def ratio(name: str, value: object) -> Fraction:
         exact = Fraction(text) if len(text.lower().partition("e")[2]) <= len("-324") else None
     except (ValueError, ZeroDivisionError):
         exact = None
-    if exact is None or not 0 < exact < 1 or exact.denominator > 10**30:
+    if not exact or not 0 < exact < 1 or exact.denominator > 10**30:
         raise refuse(name, 'a ratio above 0 and below 1, such as 0.7 or "7/10"', value)
     return exact
 
@@ -247,6 +247,20 @@ def optional_module(name: str, extra: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         raise InvalidValueError(not_installed(error.name, extra)) from None
+
+
+class Later:
+    """A module that is imported when something of it is first used, because that takes long.
+
+    >>> Later("fractions").Fraction("0.5")
+    Fraction(1, 2)
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._module), name)
 
 
 def one_of(*allowed: str) -> Callable[[str, object], str]:

@@ -37,13 +37,13 @@ from tidegate import (
 )
 from tidegate.checks import InvalidValueError
 from tidegate.data.intake import CategoryIntake, Intake
-from tidegate.data.labels import as_labels, class_codes, codes_of
-from tidegate.data.predicted import Classes
+from tidegate.data.predicted import Classes, class_codes, codes_of
 from tidegate.data.records import Records
+from tidegate.data.values import as_labels
 from tidegate.features import AppendIntercept, HashedText
 from tidegate.learn import GradientPerturbation, OutputPerturbation
 from tidegate.learn.learner import Task, Terms, Weights
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 
 SECRET = 31337.25
 """An entry of a record: no error may quote it."""

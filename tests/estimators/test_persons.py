@@ -28,7 +28,7 @@ from tidegate.estimators import (
 )
 from tidegate.learn.trainer import Trainer
 from tidegate.privacy import Ledger
-from tidegate.run.admitted_steps import AdmittedSteps
+from tidegate.run.held import AdmittedSteps
 from tidegate.run.memory_run import MemoryRun
 from tidegate.schedule import Cumulative, Fading, Independent, SlidingWindow, Span
 

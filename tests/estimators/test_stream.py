@@ -45,8 +45,8 @@ from tidegate.learn.survey import survey
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget, Ledger, LedgerError, Line, epsilon_for_sample
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance_of
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.privacy.sampling import draw
 from tidegate.privacy.shares import Shares
 from tidegate.run import held as held_module

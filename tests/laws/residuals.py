@@ -7,8 +7,8 @@ from hashlib import sha256
 
 import numpy as np
 
+from tidegate.data.predicted import RESOLUTION
 from tidegate.data.records import Records
-from tidegate.data.target import RESOLUTION
 from tidegate.learn import refit
 from tidegate.learn.exact import Exact, Floats, exact_bits, exact_weights, lattice_bits
 from tidegate.learn.fold import Fold

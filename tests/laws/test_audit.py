@@ -40,9 +40,9 @@ from tidegate.learn.learner import Learner, Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.slot_weights import weighted
 from tidegate.privacy import ApproxDP, Budget, PureDP, noise
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.ledger import Line
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.schedule import (
     Basic,
     Continual,

@@ -30,8 +30,8 @@ from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.persons import Owned, with_persons
 from tidegate.privacy.budget import Allowance
-from tidegate.run import admitted_steps
-from tidegate.run.admitted_steps import owners_in
+from tidegate.run import held
+from tidegate.run.held import owners_in
 from tidegate.schedule import Fading, SlotWeight, Span
 from tidegate.schedule.plan import Plan
 
@@ -112,7 +112,7 @@ def test_an_admission_that_counts_only_usable_records_is_caught() -> None:
         owners[~join(list(pieces)).usable] = 0
         return owners
 
-    with patch.object(admitted_steps, "owners_in", of_usable):
+    with patch.object(held, "owners_in", of_usable):
         assert laws_broken(unusable) == {"control flow"}
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tidegate.data.predicted import BITS, Target
 from tidegate.data.records import Records
-from tidegate.data.target import BITS, Target
 from tidegate.features import clip_rows
 from tidegate.learn import Huber, HuberError, Logistic, Loss, Softmax, SquaredError
 from tidegate.learn.loss import TargetLoss

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.learn.problems import EVERY_LOSS, every_loss, losses, seeds, truths
 from tidegate.checks import InvalidValueError
-from tidegate.data.target import BITS, RESOLUTION
+from tidegate.data.predicted import BITS, RESOLUTION
 from tidegate.learn import Huber, HuberError, Logistic, Loss, Softmax, Squared, SquaredError
 from tidegate.learn.loss import TARGET_LOSSES, TargetLoss
 

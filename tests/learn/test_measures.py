@@ -18,8 +18,8 @@ from tidegate.learn.measures.measure import Measure, Measures, numbers_for
 from tidegate.learn.score_cells import Cells
 from tidegate.learn.score_kinds import measures_of as of_scores
 from tidegate.learn.scores import Scores, score
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, PureDP, allowance_of
+from tidegate.privacy.noise import NotPrivateBits
 
 Step = tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.bool_]]
 

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.learn.problems import losses, records, seeds
-from tidegate.data.parts import MERGES, Cut, Part, Parts, Result, merged, total
-from tidegate.data.records import Records
+from tidegate.data.records import MERGES, Cut, Part, Parts, Records, Result, merged, total
 from tidegate.learn import (
     GradientPerturbation,
     Logistic,
@@ -38,8 +37,8 @@ from tidegate.learn.objective import (
 )
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import certified_minimum
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.schedule import SlotWeight, Span
 
 

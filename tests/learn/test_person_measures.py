@@ -27,8 +27,8 @@ from tidegate.learn.survey import (
     person_bits,
     survey,
 )
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 
 MU, EPSILON = Allowance("mu", 0.5), Allowance("epsilon", 0.5)
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.data.columns import Category, Columns, Number
+from tidegate.data.columns import Category, Number
+from tidegate.data.maps import Columns
 from tidegate.learn.feature_summary import summarize
 from tidegate.learn.moments import Moments
 from tidegate.learn.range_advice import never_present, norm_advice, range_advice

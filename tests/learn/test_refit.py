@@ -21,8 +21,8 @@ from tidegate.learn.gradient import descend, deviation
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.refit import Box, after, classes_of, fold_for, left_for_descent, summed
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.schedule import SlotWeight, Span
 
 Floats = NDArray[np.float64]

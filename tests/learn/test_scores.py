@@ -10,8 +10,8 @@ from tidegate.checks import InvalidValueError
 from tidegate.learn import score_cells
 from tidegate.learn.score_cells import Cells
 from tidegate.learn.scores import Scores, score
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, PureDP, allowance_of
+from tidegate.privacy.noise import NotPrivateBits
 
 MARGINS = st.sampled_from([-np.inf, -40.0, -2.0, -0.3, 0.0, 0.2, 1.0, 9.0, np.inf, np.nan])
 ALLOWANCES = [Allowance("mu", 0.05), Allowance("epsilon", 0.05)]

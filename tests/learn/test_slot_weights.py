@@ -27,9 +27,8 @@ from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import Objective
 from tidegate.learn.output import discounted
 from tidegate.learn.slot_weights import reweighed, weighted
-from tidegate.privacy.bits import NotPrivateBits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.rounding import down, up
+from tidegate.privacy.budget import Allowance, down, up
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.schedule import SlotWeight, Span
 
 AMPLE = Allowance("mu", 1e9)

@@ -25,8 +25,8 @@ from tidegate.learn.target_scores import (
     scales,
     score_targets,
 )
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, PureDP, allowance_of
+from tidegate.privacy.noise import NotPrivateBits
 
 Floats = NDArray[np.float64]
 Slot = tuple[float, float, bool]

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError
-from tidegate.data.maps.mix import (
+from tidegate.data.records import Records
+from tidegate.data.rows import (
     ENTRY_BITS,
     LARGEST_ENTRY,
     LARGEST_MIX,
@@ -23,15 +24,14 @@ from tidegate.data.maps.mix import (
     mixed,
     on_mix_lattice,
 )
-from tidegate.data.records import Records
 from tidegate.features import clip_rows
 from tidegate.learn import Softmax
 from tidegate.learn.learner import Task
 from tidegate.learn.moments import Moments, mixing, shrunk
 from tidegate.learn.survey import Survey, survey
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.state.damage import UNREADABLE
 
 Floats = NDArray[np.float64]

@@ -18,8 +18,7 @@ from scipy import sparse
 from tests.run.streams import config, opened, records, weights
 from tidegate.checks import StoreError
 from tidegate.compute import Disk, Memory
-from tidegate.data.parts import total
-from tidegate.data.records import Records, join
+from tidegate.data.records import Records, join, total
 from tidegate.gate import Gate
 from tidegate.learn import Logistic, OutputPerturbation
 from tidegate.learn.exact import Exact
@@ -30,7 +29,7 @@ from tidegate.learn.objective import Objective
 from tidegate.learn.slot_weights import weighted
 from tidegate.privacy.budget import Allowance
 from tidegate.run.config import ConfigError
-from tidegate.run.cuts import shared_out
+from tidegate.run.engine import shared_out
 from tidegate.schedule import SlotWeight, Span
 
 DISK = Disk(small=64)

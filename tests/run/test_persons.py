@@ -11,9 +11,7 @@ import pytest
 from tests.run.streams import records
 from tidegate import ApproxDP, FadingClassifier, PureDP
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.data.packed import NOT_PACKED
-from tidegate.data.parts import total
-from tidegate.data.records import PieceOf, Records, Slots
+from tidegate.data.records import NOT_PACKED, PieceOf, Records, Slots, total
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
 from tidegate.learn.exact import Exact
 from tidegate.learn.gradient import clipped_sum
@@ -21,8 +19,8 @@ from tidegate.learn.learner import Task, Terms
 from tidegate.learn.mean import MeanPerturbation
 from tidegate.learn.persons import AdmittedStep, Owned, PersonPiece
 from tidegate.learn.transform import UNTRANSFORMED, Prepared, Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.run import engine as engines
 from tidegate.run.executor import reader
 from tidegate.schedule import SlotWeight, Span

@@ -23,7 +23,7 @@ from tidegate.client import Client, ServiceError
 from tidegate.data.owners import owners_of
 from tidegate.gate import Gate
 from tidegate.privacy.meaning import meaning, whom
-from tidegate.privacy.person import Person
+from tidegate.privacy.person import EACH_RECORD, Person
 from tidegate.run.step_admission import status_rows
 from tidegate.serve.bodies import JSON, Reader
 from tidegate.serve.parser import Question, _reading
@@ -286,10 +286,10 @@ def test_status_and_plan_say_whom_the_budget_protects(service: Served, tmp_path:
             "typical": "1",
             "whom": "any one person",
         }
-        assert told["meaning"] == meaning(**told["budget"], person=person)
+        assert told["meaning"] == meaning(**told["budget"], protects=person)
     with served(tmp_path / "state") as plain:
         told = plain.ask("GET", "/v1/status").json
-        assert told["protects"] == {"unit": "record", "whom": whom(None)}
+        assert told["protects"] == {"unit": "record", "whom": whom(EACH_RECORD)}
 
 
 def test_nobody_hears_over_http_how_many_records_count(

@@ -29,7 +29,7 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.learn.persons import Owned
 from tidegate.privacy import LedgerError
 from tidegate.privacy.admission import Admission
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.schedule import (
     Continual,
     Cumulative,

@@ -18,7 +18,7 @@ from tests.state.released import made as released
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.fleet import Fleet, run_fleet
 from tidegate.gate import Gate
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.schedule import Span
 from tidegate.state.elsewhere import Elsewhere
 from tidegate.state.folder_store import FolderStore

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.run.config.source_tables import one_source
+from tidegate.run.config.kind_tables import one_source
 from tidegate.sources.source import (
     SourceIdentity,
     of_channel,

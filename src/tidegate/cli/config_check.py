@@ -14,9 +14,8 @@ from typing import Any, Literal
 from tidegate.checks import InvalidValueError
 from tidegate.cli.column_advice import column_advice
 from tidegate.data.owners import MAX_ID_BYTES as LONGEST_ID
-from tidegate.data.predicted import Classes
+from tidegate.data.predicted import Classes, Target
 from tidegate.data.rows import as_rows
-from tidegate.data.target import Target
 from tidegate.run.config import Config
 from tidegate.schedule import fits
 from tidegate.schedule.plan import Plan, TwoStreamPlan

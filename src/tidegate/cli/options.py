@@ -26,7 +26,7 @@ from tidegate.cli.screen import Screen, one_line
 from tidegate.picture import PLOT_KINDS
 from tidegate.privacy.person import typical_slots
 from tidegate.schedule import TwoStream
-from tidegate.schedule.registry import alone
+from tidegate.schedule.protocol import alone
 
 Value = TypeVar("Value")
 

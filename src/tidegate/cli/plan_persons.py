@@ -8,7 +8,7 @@ from rich.table import Table
 
 from tidegate.cli import options
 from tidegate.privacy import Budget, gaussian_epsilon
-from tidegate.privacy.rounding import up
+from tidegate.privacy.budget import up
 from tidegate.privacy.visits import Visits, visits
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 
@@ -59,11 +59,8 @@ def shown(plan: Plan | TwoStreamPlan) -> Iterator[str | Table]:
     person, admission = plan.person, plan.admission
     if not person or not admission:
         return
-    times = f"{person.contributions:,} times " if person.contributions > 1 else ""
     when = f"within any {person.period:,} consecutive steps" if person.period else "for life"
-    yield (
-        f"\nAll records of a person together cost at most {times}what one record may cost, {when}."
-    )
+    yield f"\nAll records of a person together cost at most {person.cost}, {when}."
     yield _budgets(plan.budget)
     yield ""
     yield _table(visits(admission), person.period or 0)

@@ -18,12 +18,12 @@ from tidegate.cli import options, plan_persons
 from tidegate.cli.screen import Screen
 from tidegate.kinds import parameters
 from tidegate.privacy import Allocation, Budget, Ledger, Line, Paper, Tapered, epsilon_for_sample
+from tidegate.privacy.budget import down
 from tidegate.privacy.meaning import amounts
 from tidegate.privacy.person import Person
-from tidegate.privacy.rounding import down
 from tidegate.schedule import RecordFit, Schedule, Stream, TwoStream
 from tidegate.schedule.plan import MeanPaid, Plan, TwoStreamPlan
-from tidegate.schedule.registry import SCHEDULES, build, sources
+from tidegate.schedule.protocol import SCHEDULES, build, sources
 
 MAX_STEPS = 10**9
 """The most steps that can be planned: printing more would take hours."""

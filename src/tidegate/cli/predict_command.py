@@ -15,8 +15,9 @@ from tidegate.checks import refuse
 from tidegate.cli import options
 from tidegate.cli.from_state import chosen_model, number
 from tidegate.cli.options import PATH
-from tidegate.data.columns import Column, Columns
-from tidegate.data.maps.codec import columns_in, takes_text
+from tidegate.data.columns import Column, TableColumns
+from tidegate.data.columns.table import columns_in
+from tidegate.data.feature_map import takes_text
 from tidegate.release import StoredRelease
 from tidegate.sources import SourceColumns
 from tidegate.sources.files import Files, kind_of_file, readable, regular
@@ -104,7 +105,7 @@ def _batches(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> 
         yield raw.X, dict(sorted(faults.items()))
 
 
-def _columns(release: StoredRelease, columns: Columns | None, reader: Files) -> SourceColumns:
+def _columns(release: StoredRelease, columns: TableColumns | None, reader: Files) -> SourceColumns:
     """Which columns of a file are read; all of them if the model knows no names."""
     names = columns.names if columns else release.card.get("columns") or ()
     if not names:
@@ -119,7 +120,7 @@ def _columns(release: StoredRelease, columns: Columns | None, reader: Files) -> 
     return SourceColumns(label=names[0], text=names[0])
 
 
-def _faults(X: Any, columns: Columns | None) -> dict[int, str]:
+def _faults(X: Any, columns: TableColumns | None) -> dict[int, str]:
     """Why some records cannot be used, by slot."""
     if columns:
         bad = columns.bad(X)

@@ -22,7 +22,7 @@ from tidegate.learn.range_advice import (
     norm_advice,
     range_advice,
 )
-from tidegate.release.measure_words import PLUS_MINUS, margin
+from tidegate.release.verdict import PLUS_MINUS, margin
 from tidegate.schedule.progress import ONLY
 from tidegate.state.measured_steps import MeasuredStep, alarm_in_words, alarm_row, drift_row
 from tidegate.state.quality import shares_of

@@ -17,7 +17,7 @@ from tidegate.gate import Gate
 from tidegate.privacy.person import Person
 from tidegate.release import StoredRelease
 from tidegate.run.config import Config
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.serve.access_tokens import TOKENS, Tokens
 from tidegate.state.damage import Problem
 from tidegate.state.inspecting import Consent
@@ -195,8 +195,7 @@ def _nobody_paid_more(person: Person) -> str:
     times = f"{person.contributions:,} contribution{'s' * (person.contributions > 1)}"
     within = ""
     if person.period:
-        steps = "one step" if person.period == 1 else f"{person.period:,} consecutive steps"
-        within = f" within {steps} (of the steps that are kept)"
+        within = f"{person.within.replace('any ', '')} (of the steps that are kept)"
     return f"no person has paid more than {times}{within}"
 
 

@@ -14,16 +14,16 @@ from tidegate.kinds import parameters
 from tidegate.learn.learner import Learner, Task, Weights
 from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget
-from tidegate.privacy.bits import NotPrivateBits
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.privacy.person import Person
-from tidegate.run.admitted_steps import AdmittedSteps
 from tidegate.run.engine import Engine, Memory
+from tidegate.run.held import AdmittedSteps
 from tidegate.run.memory_run import MemoryRun
 from tidegate.run.settings import OneSource, Settings
 from tidegate.schedule import Fading, Span
 from tidegate.schedule.plan import Plan
 from tidegate.schedule.progress import ONLY
-from tidegate.schedule.registry import SCHEDULES, alone
+from tidegate.schedule.protocol import SCHEDULES, alone
 
 FORGETS = (Fraction(2, 5), Fraction(3, 10), Fraction(1, 5), Fraction(1, 8), Fraction(1, 15))
 """Forget rates to choose from: a step counts for half after 1.4, 1.9, 3.1, 5.2 and 10 more."""

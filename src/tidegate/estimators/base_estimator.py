@@ -14,15 +14,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from tidegate.checks import FewAdmittedWarning, InvalidValueError, refuse, warn_caller
-from tidegate.data.columns import Columns
+from tidegate.data.columns import TableColumns
+from tidegate.data.feature_map import described_map
 from tidegate.data.intake import CategoryIntake, Intake
-from tidegate.data.maps.codec import described_map
 from tidegate.data.owners import as_list, check_type, owned_by, owners_of
 from tidegate.data.records import Records
 from tidegate.estimators.spending import note_batch, warn_if_standardised
 from tidegate.learn.learner import Learner, Weights
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
-from tidegate.privacy.bits import NotPrivateBits, SystemBits
+from tidegate.privacy.noise import NotPrivateBits, SystemBits
 from tidegate.privacy.person import Person
 from tidegate.release import About, Release
 from tidegate.run.engine import Engine, Memory
@@ -31,7 +31,7 @@ from tidegate.run.settings import OneSource, Settings
 from tidegate.run.step_admission import StepAdmission, few_admitted, warning
 from tidegate.schedule import Schedule
 from tidegate.schedule.plan import AnyPlan, Plan
-from tidegate.schedule.registry import SCHEDULES
+from tidegate.schedule.protocol import SCHEDULES
 
 ALLOCATIONS: dict[str, Allocation] = {"paper": Paper(), "tapered": Tapered()}
 
@@ -250,7 +250,7 @@ class StreamEstimator(BaseEstimator):
         """
         features = getattr(self, "features", None)
         first = features.steps[0][1] if isinstance(features, Pipeline) else features
-        if isinstance(first, Columns):
+        if isinstance(first, TableColumns):
             if reset:
                 self.n_features_in_ = len(first.names)
                 self.feature_names_in_ = np.array(first.names, object)

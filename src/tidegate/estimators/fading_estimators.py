@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tidegate.checks import fraction
-from tidegate.estimators.classifier import StreamClassifier
 from tidegate.estimators.documented import documented
-from tidegate.estimators.linear import LinearStream
-from tidegate.estimators.regressor import StreamRegressor
+from tidegate.estimators.linear import LinearStream, StreamClassifier, StreamRegressor
 from tidegate.schedule import Fading, Schedule
 
 

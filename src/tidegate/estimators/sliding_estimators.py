@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-from tidegate.estimators.classifier import StreamClassifier
 from tidegate.estimators.documented import documented
-from tidegate.estimators.linear import LinearStream
-from tidegate.estimators.regressor import StreamRegressor
+from tidegate.estimators.linear import LinearStream, StreamClassifier, StreamRegressor
 from tidegate.privacy import Allocation
 from tidegate.run.engine import Engine
 from tidegate.schedule import Schedule, SlidingWindow

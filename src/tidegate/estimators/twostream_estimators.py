@@ -6,13 +6,11 @@ from itertools import groupby
 from typing import Any, Self, get_args
 
 from tidegate.checks import refuse
-from tidegate.data.labels import as_labels
 from tidegate.data.records import Records
+from tidegate.data.values import as_labels
 from tidegate.estimators.base_estimator import Begun
-from tidegate.estimators.classifier import Classifier
 from tidegate.estimators.documented import documented
-from tidegate.estimators.linear import LinearEstimator
-from tidegate.estimators.regressor import Regressor
+from tidegate.estimators.linear import Classifier, LinearEstimator, Regressor
 from tidegate.privacy import Allocation
 from tidegate.run.engine import Engine
 from tidegate.schedule import Cumulative, SlidingWindow, Stream, TwoStream

@@ -14,10 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import between, positive, refuse, whole
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records
+from tidegate.data.predicted import middle_of
+from tidegate.data.records import Parts, Records, total
 from tidegate.data.rows import lane_sum
-from tidegate.data.target import middle_of
 from tidegate.kinds import parameter
 from tidegate.learn import refit
 from tidegate.learn.descent import MAX_STEPS, Course, Descent, fastest_rate, spread_for, travel
@@ -35,9 +34,8 @@ from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
 from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.noise import gaussian, lattice
-from tidegate.privacy.rounding import up
+from tidegate.privacy.budget import up
+from tidegate.privacy.noise import Bits, gaussian, lattice
 from tidegate.schedule.fit import mass
 
 MAX_SLOTS = 2**29

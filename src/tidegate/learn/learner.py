@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import between, positive
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records
-from tidegate.data.target import Target, by_part
+from tidegate.data.predicted import Target, by_part
+from tidegate.data.records import Parts, Records
 from tidegate.learn.fold import Fold
 from tidegate.learn.loss import Loss, TargetLoss
 from tidegate.learn.rules import RULES
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import Bits
 from tidegate.schedule import SlotWeight
 from tidegate.schedule.fit import mass
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tidegate.checks import refuse
-from tidegate.data.maps.mix import LARGEST_MIX
+from tidegate.data.rows import LARGEST_MIX
 from tidegate.learn.exact import Floats
 from tidegate.learn.survey import NO_PAIRS, Sums, Survey
 from tidegate.learn.symmetric import eigen, product

@@ -13,18 +13,15 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import MAX_COUNT, between, positive, refuse
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records
+from tidegate.data.records import Parts, Records
 from tidegate.kinds import parameter
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.objective import Objective, rounding_bound
 from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.slot_weights import by_person, reweighed
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, l2_laplace, lattice
-from tidegate.privacy.rounding import down, up
+from tidegate.privacy.budget import Allowance, down, up
+from tidegate.privacy.noise import Bits, gaussian, l2_laplace, lattice
 from tidegate.schedule import SlotWeight
 from tidegate.schedule.fit import mass
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tidegate.checks import refuse
 from tidegate.data.records import Owners, Piece, PieceOf, Records, Slots, zeroed
 from tidegate.learn.slot_weights import without_owners
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.schedule import SlotWeight, Span
 
 Admitted = NDArray[np.bool_]

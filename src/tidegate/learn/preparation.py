@@ -12,8 +12,7 @@ from typing import Any, Self
 
 from scipy.sparse import issparse
 
-from tidegate.data.parts import Parts
-from tidegate.data.records import Owners, Records
+from tidegate.data.records import Owners, Parts, Records
 from tidegate.learn.learner import Task
 from tidegate.learn.moments import Moments
 from tidegate.learn.rules import RULES
@@ -21,8 +20,8 @@ from tidegate.learn.survey import Survey, survey
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import UNTRANSFORMED, Prepared
 from tidegate.privacy import Budget
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import allowance_of
+from tidegate.privacy.noise import Bits
 from tidegate.schedule.progress import ONLY
 
 ReadStep = Callable[[], Parts[Records]]

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import refuse
-from tidegate.data.parts import Parts, total
+from tidegate.data.records import Parts, total
 from tidegate.data.rows import lane_sum
 from tidegate.learn.elementary import exp, logistic
 from tidegate.learn.exact import (
@@ -31,7 +31,7 @@ from tidegate.learn.fold import Fold
 from tidegate.learn.learner import Weights
 from tidegate.learn.loss import Logistic, Loss, Softmax
 from tidegate.learn.transform import Transform
-from tidegate.privacy.rounding import sqrt_down, up
+from tidegate.privacy.budget import sqrt_down, up
 
 SHARE = Fraction(1, 25)
 """The part of a fit's share that the refit spends."""

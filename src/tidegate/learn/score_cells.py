@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import whole
-from tidegate.data.labels import predicted_codes
+from tidegate.data.predicted import predicted_codes
 from tidegate.data.rows import lane_sum
 from tidegate.learn.bins import Bins, level_of
 from tidegate.learn.elementary import exp, logistic
 from tidegate.learn.exact import exact_bits, truncate
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.rounding import sqrt_down, up
+from tidegate.privacy.budget import Allowance, sqrt_down, up
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

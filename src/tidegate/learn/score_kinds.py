@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tidegate.checks import positive, whole
-from tidegate.data.predicted import Predicted
+from tidegate.data.predicted import RESOLUTION, Predicted, Target
 from tidegate.data.records import Records
-from tidegate.data.target import RESOLUTION, Target
 from tidegate.learn.exact import Floats
 from tidegate.learn.measures.answers import Answers
 from tidegate.learn.measures.estimates import estimate

@@ -17,9 +17,8 @@ from tidegate.learn.exact import array_of
 from tidegate.learn.rules import RULES
 from tidegate.learn.score_cells import LAYOUTS, Cells, Floats, Indices, layout_of
 from tidegate.learn.step_scores import StepScores, shared
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, laplace
+from tidegate.privacy.noise import Bits, gaussian, laplace
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -119,7 +118,7 @@ def score(  # noqa: PLR0913 (records are three arrays)
         person_weights: How much each slot counts, if persons are protected.
         rules: The number of the public rules that it follows.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> y, usable = np.arange(1000) % 2, np.ones(1000, bool)
     >>> scores = score(y - 0.5, y, usable, classes=2, allowance=Allowance("mu", 1.0),
     ...                bits=NotPrivateBits(7))

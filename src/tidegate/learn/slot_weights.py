@@ -7,7 +7,7 @@ import numpy as np
 
 from tidegate.checks import refuse
 from tidegate.data.records import Piece, PieceOf, Records, zeroed
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.schedule import SlotWeight
 
 

@@ -14,17 +14,14 @@ import numpy as np
 from scipy.sparse import issparse
 
 from tidegate.checks import refuse, whole
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records, zeroed
+from tidegate.data.records import Parts, Records, total, zeroed
 from tidegate.data.rows import Rows, entries_of, with_entries
 from tidegate.learn.exact import Floats, truncate
 from tidegate.learn.gradient import MAX_FEATURES, MAX_SLOTS
 from tidegate.learn.rules import RULES, WITH_PAIRS
 from tidegate.learn.slot_weights import weighing
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, laplace
-from tidegate.privacy.rounding import sqrt_down, up
+from tidegate.privacy.budget import Allowance, sqrt_down, up
+from tidegate.privacy.noise import Bits, gaussian, laplace
 
 SQRT2 = Fraction(1.4142135623730951)
 """The float just above the square root of 2."""
@@ -191,7 +188,7 @@ def survey(  # noqa: PLR0913 - the records and public numbers
         persons: Whether persons are protected; then the records have person weights.
         rules: The number of the public rules that it follows.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> records = Records(np.full((4096, 1), 0.5), np.ones(4096, np.intp), np.ones(4096, bool))
     >>> found = survey(records, norm=1.0, classes=2, allowance=Allowance("mu", 0.5),
     ...                bits=NotPrivateBits(7))

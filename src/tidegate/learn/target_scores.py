@@ -20,10 +20,8 @@ from tidegate.learn.exact import Floats, array_of, truncate
 from tidegate.learn.gradient import MAX_SLOTS
 from tidegate.learn.step_scores import StepScores, shared
 from tidegate.learn.survey import lattice_bits, person_bits
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, laplace
-from tidegate.privacy.rounding import sqrt_down, up
+from tidegate.privacy.budget import Allowance, sqrt_down, up
+from tidegate.privacy.noise import Bits, gaussian, laplace
 
 LAYOUT = "target-1"
 """The version of the rules below; scores of another version, or of classes, cannot be read."""
@@ -264,7 +262,7 @@ def score_targets(  # noqa: PLR0913 (records are three arrays)
         bits: Source of randomness.
         person_weights: How much each slot counts, if persons are protected.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> truths, usable = np.linspace(-1, 1, 1000), np.ones(1000, bool)
     >>> scores = score_targets(truths / 2, truths, usable, low=0.0, high=60.0,
     ...                        allowance=Allowance("mu", 1.0), bits=NotPrivateBits(7))

@@ -6,8 +6,7 @@ from fractions import Fraction
 from typing import Generic, Protocol, TypeVar
 
 from tidegate.checks import refuse
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records, Slots
+from tidegate.data.records import Parts, Records, Slots
 from tidegate.learn.learner import (
     Fitted,
     Learner,
@@ -19,8 +18,8 @@ from tidegate.learn.learner import (
 )
 from tidegate.learn.rules import RULES
 from tidegate.privacy import Budget, Line, epsilon_for_sample
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance, allowance_of
+from tidegate.privacy.noise import Bits
 from tidegate.privacy.sampling import draw
 from tidegate.schedule import RecordFit, SlotWeight, Span
 

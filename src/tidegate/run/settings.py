@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tidegate.data.maps.feature_map import FeatureMap
-from tidegate.data.packed import NOT_PACKED, NotPacked, Packing
+from tidegate.data.feature_map import FeatureMap
 from tidegate.data.predicted import Predicted
+from tidegate.data.records import NOT_PACKED, NotPacked, Packing
 from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.transform import Prepared
-from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
+from tidegate.privacy.noise import Bits, NotPrivateBits, SystemBits
 from tidegate.release import About
 from tidegate.release.card import CONTENT, Content
 from tidegate.run.engine import Engine, Memory

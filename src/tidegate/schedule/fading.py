@@ -8,10 +8,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from tidegate.checks import fraction, refuse, whole
-from tidegate.schedule.fit import Fit, SlotWeight, Span
-from tidegate.schedule.levels import Certificate, Levels
-from tidegate.schedule.protocol import Stepped
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.fit import Certificate, Fit, Levels, SlotWeight, Span
+from tidegate.schedule.protocol import Stepped, parameter, register
 
 MIN_FORGET = Fraction(1, 32)
 """A smaller one would take a long memory, and so long cards: 1/32 takes 73 steps by default."""

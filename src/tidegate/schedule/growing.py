@@ -10,10 +10,8 @@ from itertools import count, dropwhile, pairwise
 from typing import ClassVar
 
 from tidegate.checks import refuse, whole
-from tidegate.schedule.fit import Fit, SlotWeight, Span
-from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.protocol import Stepped
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.fit import TENDS_TO_ONE, Certificate, Fit, Levels, SlotWeight, Span
+from tidegate.schedule.protocol import Stepped, parameter, register
 
 
 @register

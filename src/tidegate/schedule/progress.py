@@ -5,8 +5,8 @@ from typing import Protocol
 
 from tidegate.privacy import Line
 from tidegate.schedule import Span
+from tidegate.schedule.fit import Arrived
 from tidegate.schedule.plan import ONLY, AnyPlan
-from tidegate.schedule.twostream import Arrived
 
 __all__ = ["BEHIND", "ONLY", "Counts", "Progress"]
 
@@ -124,5 +124,5 @@ class Progress:
 
     def cut(self, stream: str) -> int | None:
         """Records of a stream are forgotten in multiples of this number; None if never."""
-        forgets = stream == "target" or self._plan.source.schedule.look_back is not None
+        forgets = stream == "target" or bool(self._plan.source.schedule.look_back)
         return self.step(stream) if forgets else None

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, Counter, disable_created_metric
 from starlette.requests import ClientDisconnect
 
 from tidegate.gate import Gate
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.release import Card, StoredRelease, described
 from tidegate.schedule.plan import ONLY, TwoStreamPlan
 from tidegate.serve.access_tokens import Audit

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.data.arrow_values import is_flat, is_list, is_text, plain
+from tidegate.data.values import is_flat, is_list, is_text, plain
 
 Bytes = bytes | memoryview
 

@@ -16,7 +16,7 @@ import pyarrow.csv
 from tidegate.checks import refuse
 from tidegate.data.columns import Number
 from tidegate.data.columns.column import NULLS
-from tidegate.data.columns.table import one_array
+from tidegate.data.values import one_array
 from tidegate.kinds import parameter
 from tidegate.sources.chain import ChangedError, Start
 from tidegate.sources.configured import Follow, register

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from tidegate.checks import flag, place, refuse
-from tidegate.data.arrow_values import as_objects
+from tidegate.data.values import as_objects
 from tidegate.kinds import parameter
 from tidegate.sources.chain import ChangedError, Seen, Start
 from tidegate.sources.configured import (

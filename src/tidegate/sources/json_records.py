@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.data.spelling import only_texts
+from tidegate.data.values import only_texts
 from tidegate.sources.absent import Unseen
 from tidegate.sources.lines import MAX_LINE_BYTES
 from tidegate.sources.source import RawBatch, joined, objects

@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse
-from tidegate.data.arrow_values import as_object
-from tidegate.data.columns import Category, Columns, Table
+from tidegate.data.columns import Category, Table, TableColumns
 from tidegate.data.columns.column import Values
-from tidegate.data.spelling import NEWEST, truths_of
+from tidegate.data.values import NEWEST, as_object, truths_of
 from tidegate.sources.source import SourceError, objects
 
 Dtype = Literal["float32", "float64"]
@@ -39,7 +38,7 @@ class SourceColumns:
         kinds: What the columns of `features` are, if they are not all numbers. Then records are
             read as they are, into a `Table`.
         aliases: The names of columns that are called otherwise in this file, by their own names.
-        spelling: The rule by which values are read, see `tidegate.data.spelling`.
+        spelling: The rule by which values are read, see `tidegate.data.values`.
     """
 
     label: str
@@ -48,7 +47,7 @@ class SourceColumns:
     number_labels: bool = False
     dtype: Dtype = "float32"
     person: str | None = None
-    kinds: Columns | None = None
+    kinds: TableColumns | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     spelling: int = NEWEST
 
@@ -57,7 +56,7 @@ class SourceColumns:
         """All columns of a file, as they are, without a label; the file must have some."""
         if not names:
             raise SourceError("the file has no columns: its first line must name them")
-        kinds = Columns([Category(name, hash=2) for name in names])
+        kinds = TableColumns([Category(name, hash=2) for name in names])
         return cls(label=names[0], features=tuple(names), kinds=kinds)
 
     @property

@@ -15,7 +15,7 @@ from tidegate.privacy import Paper, Tapered
 from tidegate.release import Card
 from tidegate.release.card import PACKAGES
 from tidegate.schedule import TwoStream
-from tidegate.schedule.registry import SCHEDULES
+from tidegate.schedule.protocol import SCHEDULES
 from tidegate.state.integrity import HISTORY, SETTINGS
 
 TOP = {

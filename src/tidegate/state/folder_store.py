@@ -8,7 +8,7 @@ from tidegate.checks import StoreError
 from tidegate.data.records import Owners
 from tidegate.learn.persons import UNOWNED, Admitted, Owned, Ownership
 from tidegate.privacy.admission import Admission
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.run.step_admission import STEPS_LISTED, StepAdmission
 from tidegate.schedule import Span
 from tidegate.state import correction, verify_persons, verify_store

@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.checks import InvalidValueError
 from tidegate.gate import Gate
-from tidegate.privacy.rounding import down, up
+from tidegate.privacy.budget import down, up
 
 Row = dict[str, Any]
 

@@ -15,11 +15,11 @@ from tidegate.learn.preparation import preparation_of
 from tidegate.learn.rules import UNNUMBERED, rules_of
 from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Line
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.release import Card, canonical
 from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE
 from tidegate.schedule import Span
-from tidegate.schedule.twostream import Arrived
+from tidegate.schedule.fit import Arrived
 from tidegate.state import publish_folder, stopped
 from tidegate.state.card_keys import unknown_keys
 from tidegate.state.damage import UNREADABLE, Problem, damage, reported

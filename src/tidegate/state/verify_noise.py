@@ -27,10 +27,9 @@ from tidegate.learn.survey import has_pairs, settings, total_of
 from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import prepared_on_card
 from tidegate.privacy import Budget, Line
-from tidegate.privacy.bits import SystemBits
-from tidegate.privacy.budget import allowance_of, budget_of
+from tidegate.privacy.budget import allowance_of, budget_of, down
+from tidegate.privacy.noise import SystemBits
 from tidegate.privacy.person import Protects
-from tidegate.privacy.rounding import down
 from tidegate.release import About, Card
 from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE, protects_of
 from tidegate.schedule import RecordFit, SlotWeight, Span

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.data.maps.clip import clip_in_place
-from tidegate.data.rows import row_norms
+from tidegate.data.rows import clip_in_place, row_norms
 
 Vectors = NDArray[np.float32]
 

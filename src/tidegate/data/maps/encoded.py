@@ -15,7 +15,8 @@ from tidegate.data.encoder import Encoder, OnnxImage, text_encoder
 from tidegate.data.encoder.frozen_file import digests, path
 from tidegate.data.encoder.tokens import LENGTH
 from tidegate.data.encoder.unit_rows import Vectors
-from tidegate.data.maps.feature_map import RecordMap, register
+from tidegate.data.feature_map import register
+from tidegate.data.maps.record_map import RecordMap
 from tidegate.data.rows import Rows
 from tidegate.kinds import parameter
 

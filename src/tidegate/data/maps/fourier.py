@@ -11,9 +11,9 @@ from scipy.special import ndtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import positive, whole
-from tidegate.data.maps.feature_map import RecordMap, register
-from tidegate.data.maps.lattice import exact_product
-from tidegate.data.rows import Rows
+from tidegate.data.feature_map import register
+from tidegate.data.maps.record_map import RecordMap
+from tidegate.data.rows import Rows, exact_product
 from tidegate.kinds import parameter
 
 TURN = 2**16
@@ -34,8 +34,8 @@ class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
 
     For each of n_components random frequencies, the features are the cosine and the sine of the
     record's angle (Rahimi and Recht), so every record has norm 1 up to rounding. The angles are
-    exact sums; see `lattice.exact_product`. Use it for up to a few thousand columns; if there are
-    more, project first.
+    exact sums; see docs/proofs/exact-products.md. Use it for up to a few thousand columns; if
+    there are more, project first.
 
     Args:
         n_components: the number of frequencies; twice as many features, cosines before sines.

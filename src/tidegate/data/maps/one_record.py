@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.data.maps.made_up import filled, is_frame, made_up
-from tidegate.data.numbers import as_numbers
 from tidegate.data.rows import Rows
+from tidegate.data.values import as_numbers
 
 
 class NeverFitted(TransformerMixin, BaseEstimator):

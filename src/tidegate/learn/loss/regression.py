@@ -1,7 +1,7 @@
 """The losses of regressions: one margin for each record, which predicts its target.
 
 A target is a number t in [-1, 1], in units of half its public range; y holds codes, whole numbers
-of `RESOLUTION` (`data/target.py`). The constants are derived in docs/proofs/losses.md.
+of `RESOLUTION` (`data/predicted.py`). The constants are derived in docs/proofs/losses.md.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 
 from tidegate.checks import between, refuse
-from tidegate.data.target import RESOLUTION
+from tidegate.data.predicted import RESOLUTION
 from tidegate.learn.loss.margins import UNIT, Floats, Indices, Loss, rounded_up
 
 

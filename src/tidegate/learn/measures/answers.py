@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from tidegate.data.labels import predicted_codes
+from tidegate.data.predicted import predicted_codes
 from tidegate.learn.bins import Bins, Floats, Indices
 from tidegate.learn.measures.forms import Ends
 from tidegate.learn.measures.measure import Kind, Measure, exactly

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, Self, TypeVar
 
 from tidegate.checks import MAX_COUNT, InvalidValueError, one_of, positive, refuse, whole
-from tidegate.data.target import Target
+from tidegate.data.predicted import Target
 from tidegate.kinds import FIXED, Check, Parameter, checks_of, parameters
 
 Table = TypeVar("Table")
@@ -151,7 +151,7 @@ def read_keys(
     except ConfigError:  # its keys already have their paths
         raise
     except InvalidValueError as error:
-        about_key = (first := WORD.match(str(error))) is not None and first[0] in checks
+        about_key = bool((first := WORD.match(str(error))) and first[0] in checks)
         where = prefix if about_key or not path else f"{path}: "
         raise ConfigError([f"{where}{error}"]) from error
 
@@ -196,9 +196,15 @@ def given_keys(keys: Any, *without: str) -> dict[str, Any]:
     return {name: v for name, v in values.items() if v is not None and name not in without}
 
 
+def refuse_both(given: Mapping[str, Any], name: str, other: str) -> None:
+    """Refuse two keys of [records] of which only one can be meant."""
+    if {name, other} <= given.keys():
+        raise InvalidValueError(f"{name} must not be given with records.{other}: remove one")
+
+
 def keys_left_out(table: object) -> list[Parameter]:
     """The keys of a table that are left out and that a state fixes all the same."""
     if not is_dataclass(table):
         return []
-    declared = (each for each in parameters(type(table)) if each.new is not None)
+    declared = (each for each in parameters(type(table)) if each.new)
     return [each for each in declared if getattr(table, each.name) is None]

@@ -1,14 +1,15 @@
-"""Configurations as TOML and as JSON text, and the places that a TOML text leaves open."""
+"""Configurations as TOML and as JSON text: what a TOML text leaves open, and how two differ."""
 
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tidegate.checks import json_of
 from tidegate.data.columns import KINDS
 from tidegate.kinds import CHANGEABLE, parameters
 from tidegate.run.config.keys import ConfigError, KindTable, given_keys
@@ -39,7 +40,7 @@ def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
         raise ConfigError([f"{name} is not valid: a whole number has too many digits"]) from None
     except RecursionError:
         raise ConfigError([f"{name} is not valid: its lists are nested too deep"]) from None
-    if (mistake := refused(toml, tables, name)) is not None:
+    if mistake := refused(toml, tables, name):
         raise ConfigError([mistake])
     return tables
 
@@ -136,7 +137,7 @@ def refused(toml: str, tables: Mapping[str, Any], name: str) -> str | None:
     if not count:
         return None
     line, what, key = _first(toml) or (None, *next(_open(tables, PLACEHOLDER)))
-    where = name if line is None else f"{name}, line {line}"
+    where = f"{name}, line {line}" if line else name
     more = f"; {count - 1:,} more of these follow" if count > 1 else ""
     return f'{where}: {what} is not chosen yet: replace "{PLACEHOLDER}" by {CHOICES[key]}{more}'
 
@@ -176,3 +177,46 @@ def _first(toml: str) -> tuple[int, str, str] | None:
         for what, key in _open(tomllib.loads(marked), marker):
             return toml.count("\n", 0, each.start()) + 1, what, key
     return None
+
+
+FILE = " (a file of the encoder changed: restore the one with the SHA-256 before)"
+
+
+def differences(old: str, new: str) -> list[str]:
+    """The keys in which two configurations differ, from their JSON texts.
+
+    >>> differences('{"budget":{"epsilon":1.0}}', '{"budget":{"epsilon":2.0,"delta":1e-6}}')
+    ['budget.delta: absent before, now 1e-06', 'budget.epsilon: 1.0 before, now 2.0']
+    >>> columns = '{"columns":[{"name":"age","high":%d}]}'
+    >>> differences(columns % 90, columns % 99)
+    ['columns[0].high ("age"): 90 before, now 99']
+    """
+    before, after = dict(_leaves(json_of(old))), dict(_leaves(json_of(new)))
+    changed = sorted(
+        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+    )
+    return [
+        f"{path}{_named(path, before)}: "
+        f"{before.get(path, 'absent')} before, now {after.get(path, 'absent')}"
+        f"{FILE if path.endswith('.digest') else ''}"
+        for path in changed
+    ]
+
+
+def _named(path: str, before: Mapping[str, str]) -> str:
+    """The name of the column that a path is about; empty if it has none."""
+    table, _, key = path.rpartition(".")
+    name = before.get(f"{table}.name") if table.endswith("]") and key != "name" else None
+    return f" ({name})" if name else ""
+
+
+def _leaves(value: Any, path: str = "") -> Iterable[tuple[str, str]]:
+    """The paths of all values; a list is one value, except a list of tables."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _leaves(each, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for index, each in enumerate(value):
+            yield from _leaves(each, f"{path}[{index}]")
+    else:
+        yield path, json.dumps(value)
