@@ -44,6 +44,9 @@ RETRY = 60.0
 processes = get_context("forkserver")  # starts a turn fast, and copies no threads
 
 
+# --- members
+
+
 @dataclass(frozen=True, kw_only=True)
 class Member:
     """One stream of a fleet: its name, its configuration and the folder of its state."""
@@ -181,9 +184,10 @@ def _check_separate(configs: Mapping[str, Config]) -> None:
         if both := shared(theirs, ours):
             raise _overlap(other, "source", f"read {both}, which members.{one} reads")
     for name, config in configs.items():
-        held_out = [of_path(Path(config.quality.holdout))] if config.quality.holdout else []
-        for public, (other, ours) in product(held_out, identities):
-            if both := shared(public, ours):
+        held_out = config.quality.holdout
+        public = [] if held_out is None else [of_path(Path(held_out))]
+        for each, (other, ours) in product(public, identities):
+            if both := shared(each, ours):
                 private = f"quality.holdout must not be {both}, which members.{other} reads"
                 raise ConfigError([f"members.{name}: {private}: {PUBLIC}"])
     folders: dict[Path, str] = {}
@@ -230,6 +234,9 @@ def member_row(member: Member, status: MemberStatus) -> dict[str, Any]:
 
 
 processes.set_forkserver_preload([__name__])
+
+
+# --- turns
 
 
 @dataclass(frozen=True, kw_only=True)

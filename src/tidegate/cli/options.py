@@ -71,6 +71,9 @@ MAX_ID_BYTES = 2**20
 """The most bytes of an id that are read from standard input."""
 
 
+# --- types
+
+
 class Kind(click.Choice[str]):
     """A kind of schedule, or twostream."""
 
@@ -175,6 +178,9 @@ def pairs(aliases: Iterable[str]) -> dict[str, str]:
     return made
 
 
+# --- what is printed
+
+
 def progress(text: str, quiet: bool, form: str) -> Progress:
     """A progress line on the terminal, which disappears when the work is done."""
     console = Screen(stderr=True)
@@ -261,6 +267,9 @@ def _text(value: object) -> str:
             return f"{value:.4g}"
     time = TIME.match(str(value))
     return " ".join(time.groups()) if time else one_line(str(value))
+
+
+# --- the id of a person, from standard input, so that no shell history or process list has it
 
 
 class ReadsId(click.Command):

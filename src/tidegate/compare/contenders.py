@@ -45,6 +45,9 @@ OWN_METHODS = (*alone(), SLIDING_REFIT)
 """This library's own methods; fading stands for several settings."""
 
 
+# --- methods
+
+
 class Method(Protocol):
     """A way to keep a model up to date.
 

@@ -26,6 +26,9 @@ CONFIDENCE = 0.975
 """The quantile of Student's t that a difference is held against: 95 % on two sides."""
 
 
+# --- curves
+
+
 @dataclass(frozen=True, kw_only=True)
 class Curve:
     """The measure that ranks models, over time: accuracy, or the RMSE of a number.

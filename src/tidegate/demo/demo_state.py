@@ -36,6 +36,9 @@ EARLIER_SCHEDULE = SlidingWindow(window=7168, step=512)
 """The schedule of the demo in earlier versions."""
 
 
+# --- the stream
+
+
 @dataclass(frozen=True, kw_only=True)
 class DriftingStream:
     """Classes on a ring that starts to turn, so that class 0 moves to where class 1 was.
@@ -94,6 +97,9 @@ class DriftingStream:
         X[:, 0] += np.cos(place)
         X[:, 1] += np.sin(place)
         return X, labels
+
+
+# --- its state
 
 
 def config(

@@ -246,6 +246,9 @@ def _chains(schedule: Schedule) -> Iterator[Chain]:
         yield chain
 
 
+# --- the plot
+
+
 def plot(path: Path | str, comparison: Comparison, moments: Sequence[Moment]) -> None:
     """Write the plot of a comparison, as far as it has gone, to a .png or .svg file."""
     figure = new_figure(9.5, 6.4)

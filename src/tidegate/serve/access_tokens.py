@@ -34,6 +34,9 @@ TOKENS, AUDIT = "tokens.json", "audit.jsonl"
 """Their files in a state."""
 
 
+# --- tokens
+
+
 @dataclass(frozen=True, kw_only=True)
 class Token:
     """The stored part of a token; times are in ISO 8601."""
@@ -179,6 +182,9 @@ def _write(file: Path, tokens: Sequence[Token]) -> None:
 def _digest(rows: list[Any]) -> str:
     """A checksum against damage, not against attackers: whoever can write the file can fake it."""
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+
+
+# --- the audit log: who did what and when, and the outcome; it never holds a record or a token
 
 
 class UnnotedError(RuntimeError):

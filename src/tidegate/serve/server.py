@@ -50,6 +50,9 @@ SWITCH = 0.0005
 LOOPBACK = "127.0.0.1"
 
 
+# --- the application
+
+
 def create_app(runner: GateRunner, folder: Path, limits: Limits | None = None) -> FastAPI:
     """The application that serves a gate.
 
@@ -131,6 +134,9 @@ def _add_refusals(app: FastAPI) -> None:
     async def ours(_: Request, error: Exception) -> JSONResponse:
         bug = f"a bug in tidegate ({type(error).__name__}): see the operator's log"
         return JSONResponse({"error": bug}, 500)
+
+
+# --- the server
 
 
 def listen(host: str, port: int) -> socket.socket:
