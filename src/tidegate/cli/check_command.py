@@ -1,6 +1,5 @@
 """`tidegate check`: how a file would be read, without a state and without a charge."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -61,7 +60,7 @@ def check(config: Path, file: Path, public: bool, form: str) -> None:
     """
     found = check_file(Config.load(config), file, public=public)
     if form == "json":
-        click.echo(json.dumps({**asdict(found), "why_not_found": None if public else NOT_SHOWN}))
+        options.answer({**asdict(found), "why_not_found": None if public else NOT_SHOWN}, form)
         return
     console = Screen(soft_wrap=True)
     for line in _about_file(found):

@@ -1,6 +1,5 @@
 """`tidegate demo`: private models on a drifting stream, beside other methods."""
 
-import json
 import os
 import shutil
 import sys
@@ -148,7 +147,7 @@ def _print_json(moments: Iterable[Moment]) -> Iterator[Moment]:
             "worst_share": moment.worst,
             "accuracy": dict(moment.accuracy),
         }
-        click.echo(json.dumps(row))
+        options.answer(row, "json")
         yield moment
 
 

@@ -1,6 +1,5 @@
 """`tidegate fleet`: many streams from one configuration, each with its own state."""
 
-import json
 import os
 import sys
 from collections import Counter
@@ -161,11 +160,8 @@ def verify(gates: Fleet, form: str, connect: bool, quiet: bool) -> None:
             progress.update(task, description=member.name)
             by_member[member.name] = _problems(member, connect=connect)
     for name, problems in by_member.items():
-        if form == "json":
-            listed = [asdict(each) for each in problems]
-            click.echo(json.dumps({"member": name, "sound": not problems, "problems": listed}))
-        for problem in problems if form == "table" else []:
-            options.say(f"{name}: {problem.where}: {problem.what}")
+        row = {"member": name, "sound": not problems, "problems": list(map(asdict, problems))}
+        options.answer(row, form, *(f"{name}: {each.where}: {each.what}" for each in problems))
     if any(by_member.values()):
         sys.exit(1)
     if form == "table" and not quiet:

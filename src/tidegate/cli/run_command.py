@@ -1,6 +1,5 @@
 """`tidegate run` and `tidegate ingest`: records in, releases out."""
 
-import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -141,7 +140,7 @@ def _show(
                 progress.update(task, releases=release.number + 1)
                 steps = admissions.add(row)
                 if form == "json":
-                    click.echo(json.dumps(row))
+                    options.answer(row, form)
                 elif not quiet:
                     shares = [each.in_words() for each in steps]
                     options.say("; ".join([_line(release, row), *shares]))

@@ -1,6 +1,5 @@
 """`tidegate status`, `ledger` and `releases`: inspect a state."""
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,7 +60,7 @@ def status(state: Path, form: str) -> None:
         now, missing, protects = status_of(gate), waiting(gate), gate.plan.protects
         few = list(few_admitted(gate))
     if form == "json":
-        click.echo(json.dumps(now))
+        options.answer(now, form)
         return
     streams, budget, schedule = now["streams"], now["budget"], now["schedule"]
     console = Screen(soft_wrap=True)

@@ -1,6 +1,5 @@
 """`tidegate survey`: what the records of each step look like, as far as that is paid for."""
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,9 +91,9 @@ def _show(gate: Gate, stream: str, steps: Sequence[MeasuredStep], form: str) -> 
     features, advice = _told(gate, newest)
     if form == "json":
         told = {"features": features, "advice": [each.row for each in advice]}
-        for each in steps:
-            more = told if each is newest else dict.fromkeys(told)
-            click.echo(json.dumps({**_json(each, names), **more}))
+        none = dict.fromkeys(told)
+        rows = [{**_json(each, names), **(told if each is newest else none)} for each in steps]
+        options.show(rows, form)
         return
     title = "Shares of each step" if stream == ONLY else f"Shares of each step of {stream}"
     options.show([_row(each, names) for each in steps], form, title=title)

@@ -1,6 +1,5 @@
 """`tidegate verify`: check a state or a published folder."""
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -97,11 +96,9 @@ def verify(  # noqa: PLR0913 (one for each option)
         )
     found = [name for name, each in named if includes and each.startswith(includes)]
     problems += [_missing(includes, problems)] if includes and not found else []
-    if form == "json":
-        listed = [asdict(each) for each in problems]
-        click.echo(json.dumps({"sound": not problems, "problems": listed, "checked_as": kind}))
-    for problem in problems if form == "table" else []:
-        options.say(shortened(f"{problem.where}: {problem.what}"))
+    found_out = {"sound": not problems, "problems": list(map(asdict, problems)), "checked_as": kind}
+    lines = [shortened(f"{each.where}: {each.what}") for each in problems]
+    options.answer(found_out, form, *lines)
     if problems:
         sys.exit(1)
     if form == "table" and not quiet:

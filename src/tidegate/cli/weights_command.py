@@ -1,6 +1,5 @@
 """`tidegate weights`: the weights of a release, by the names of their features."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +51,7 @@ def weights(model: Path, number: int | None, top: int, form: str) -> None:
     rows = weight_rows(found)
     intercepts = _by_class(found, found.intercept_)
     if form == "json":
-        for row in rows:
-            click.echo(json.dumps(row))
-        click.echo(json.dumps({"release": release.number, "intercept": intercepts}))
+        options.show([*rows, {"release": release.number, "intercept": intercepts}], form)
         return
     shown = [_flat(row) for row in rows[:top]]
     options.show(shown, form, title=f"Weights of release {release.number:,}", folded="feature")
