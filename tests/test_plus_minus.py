@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.glossary import TERMS
-from tidegate.learn.measures.forms import InUnits
-from tidegate.learn.measures.measure import REGISTRY, Score, listed
+from tidegate.learn.measures.measure import REGISTRY, InUnits, Score, listed
 from tidegate.release.verdict import PLUS_MINUS, TOO_NOISY, margin, shown
 
 SRC = Path(__file__).parents[1] / "src" / "tidegate"

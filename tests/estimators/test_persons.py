@@ -26,7 +26,7 @@ from tidegate.estimators import (
     SlidingWindowClassifier,
     TwoStreamClassifier,
 )
-from tidegate.learn.trainer import Trainer
+from tidegate.learn.learner import Trainer
 from tidegate.privacy import Ledger
 from tidegate.run.held import AdmittedSteps
 from tidegate.run.memory_run import MemoryRun

@@ -20,13 +20,12 @@ MEASURED = {
     "bench/fading.py": {
         "tidegate.learn.learner",
         "tidegate.data.records",
-        "tidegate.learn.trainer",
         "tidegate.run.memory_run",
         "tidegate.privacy.noise",
         "tidegate.privacy.budget",
         "tidegate.run.settings",
     },
-    "bench/gate.py": {"tidegate.learn.trainer"},
+    "bench/gate.py": {"tidegate.learn.learner"},
     "bench/learn.py": {
         "tidegate.learn.learner",
         "tidegate.learn.objective",
@@ -34,12 +33,12 @@ MEASURED = {
     },
     "bench/noise.py": {"tidegate.privacy.noise"},
     "bench/persons.py": {
-        "tidegate.learn.persons",
+        "tidegate.learn.slot_weights",
         "tidegate.state.folder_store",
         "tidegate.state.person_ids",
         "tidegate.state.person_log",
         "tidegate.sources",
-        "tidegate.learn.trainer",
+        "tidegate.learn.learner",
     },
     "bench/ring.py": {"tidegate.demo.demo_state"},
     "bench/scale.py": {

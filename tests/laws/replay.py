@@ -31,7 +31,7 @@ from tidegate.compute import Engine, Memory
 from tidegate.data.intake import clean
 from tidegate.data.predicted import RESOLUTION, Target
 from tidegate.data.records import Records, join
-from tidegate.learn import scores, target_scores, trainer
+from tidegate.learn import learner, scores, target_scores
 from tidegate.learn.learner import Fitted, Learner, Pull
 from tidegate.learn.preparation import Surveyed
 from tidegate.learn.private_accuracy import margins_of
@@ -249,7 +249,7 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
         return np.sort(slots)
 
     run = WatchedRun(setup.settings())
-    with recorder.instead_of_noise(), patch.object(trainer, "draw", worst_draw):
+    with recorder.instead_of_noise(), patch.object(learner, "draw", worst_draw):
         for stream, records in _batches(setup, data):
             run.take(records, stream or ONLY)
     paid = run.ledger(slot.stream or ONLY).paid(slot.record)

@@ -35,8 +35,9 @@ from tidegate.data.records import Parts, Piece, Records, total
 from tidegate.data.rows import Rows
 from tidegate.gate import Gate
 from tidegate.learn import Logistic
-from tidegate.learn.exact import Exact, exact_weights, lattice_bits
+from tidegate.learn.exact import exact_weights, lattice_bits
 from tidegate.learn.gradient import clipped_sum
+from tidegate.learn.refit import Exact
 from tidegate.run.cluster import Dask
 from tidegate.run.config import Config
 from tidegate.run.engine import part_sizes, shared_out

@@ -34,7 +34,7 @@ from tidegate.estimators import (
     SlidingWindowClassifier,
     TwoStreamClassifier,
 )
-from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradient, output, trainer
+from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradient, learner, output
 from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import Objective
@@ -242,7 +242,7 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
     ),
     "amplification by the ratio itself": (
         SAMPLED,
-        lambda: patch.object(trainer, "epsilon_for_sample", lambda e, m, n: e * n / m),
+        lambda: patch.object(learner, "epsilon_for_sample", lambda e, m, n: e * n / m),
     ),
     "slot weights that are not applied": (growing(), lambda: counting(all_one)),
     "slot weights of the block after": (growing(), lambda: counting(by_the_block_after)),

@@ -28,7 +28,7 @@ from tidegate.learn.drift import (
     spread,
     threshold,
 )
-from tidegate.learn.moments import Moments
+from tidegate.learn.preparation import Moments
 from tidegate.learn.score_cells import Cells
 from tidegate.learn.scores import Scores
 from tidegate.learn.survey import Survey, scales, survey

@@ -23,7 +23,7 @@ from tidegate.learn import (
     Softmax,
     objective,
 )
-from tidegate.learn.exact import Exact, lattice_bits
+from tidegate.learn.exact import lattice_bits
 from tidegate.learn.gradient import clipped_sum, descend
 from tidegate.learn.learner import Learner, Task, Terms
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
@@ -35,6 +35,7 @@ from tidegate.learn.objective import (
     _thinned,
     rounding_bound,
 )
+from tidegate.learn.refit import Exact
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import certified_minimum
 from tidegate.privacy.budget import Allowance

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from tidegate.data.columns import Category, Number
 from tidegate.data.maps import Columns
-from tidegate.learn.feature_summary import summarize
-from tidegate.learn.moments import Moments
-from tidegate.learn.range_advice import never_present, norm_advice, range_advice
+from tidegate.learn.feature_summary import never_present, norm_advice, range_advice, summarize
+from tidegate.learn.preparation import Moments
 
 SLOTS = 100_000
 

@@ -43,9 +43,6 @@ class Halved(Logistic):
     def residual(self, margins: Floats, y: Indices) -> Floats:
         return super().residual(margins, y) / 2
 
-    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        return super().curvature(margins, y, v) / 2
-
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed:

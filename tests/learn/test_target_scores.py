@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
 from tidegate.learn import target_scores
-from tidegate.learn.persons import Owned, person_weights
 from tidegate.learn.scores import Scores, score
+from tidegate.learn.slot_weights import Owned, person_weights
 from tidegate.learn.survey import person_bits
 from tidegate.learn.target_scores import (
     INVERSE_SCALE,

@@ -27,7 +27,7 @@ from tidegate.data.rows import (
 from tidegate.features import clip_rows
 from tidegate.learn import Softmax
 from tidegate.learn.learner import Task
-from tidegate.learn.moments import Moments, mixing, shrunk
+from tidegate.learn.preparation import Moments, mixing, shrunk
 from tidegate.learn.survey import Survey, survey
 from tidegate.learn.transform import Transform
 from tidegate.privacy.budget import Allowance

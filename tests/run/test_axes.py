@@ -15,7 +15,7 @@ from tests.state.gatelife import config, opened, stream
 from tidegate.checks import InvalidValueError
 from tidegate.data.records import NotPacked, Records
 from tidegate.learn import preparation
-from tidegate.learn.persons import EveryRecord
+from tidegate.learn.slot_weights import EveryRecord
 from tidegate.privacy.person import EachRecord
 from tidegate.release.card import Content
 from tidegate.run import executor, held

@@ -34,10 +34,10 @@ from tidegate.data.records import Records, total
 from tidegate.data.rows import entries_of
 from tidegate.gate import Gate
 from tidegate.learn import GradientPerturbation, Logistic
-from tidegate.learn.exact import Exact
 from tidegate.learn.gradient import clipped_sum, descend
 from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.objective import CHUNK, Objective, _slopes
+from tidegate.learn.refit import Exact
 from tidegate.privacy.budget import Allowance
 from tidegate.run.cluster import MERGE_WIDTH, VERSION, Dask, OnCluster, Resident
 from tidegate.run.config import ConfigError

@@ -21,11 +21,11 @@ from tidegate.compute import Disk, Memory
 from tidegate.data.records import Records, join, total
 from tidegate.gate import Gate
 from tidegate.learn import Logistic, OutputPerturbation
-from tidegate.learn.exact import Exact
 from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.mean import counted, exact_sum
 from tidegate.learn.objective import Objective
+from tidegate.learn.refit import Exact
 from tidegate.learn.slot_weights import weighted
 from tidegate.privacy.budget import Allowance
 from tidegate.run.config import ConfigError

@@ -16,7 +16,7 @@ from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.compute import Disk, Engine, Memory
 from tidegate.data.records import NOT_PACKED, Records, Slots, total
 from tidegate.gate import Gate
-from tidegate.learn.persons import EVERY_RECORD, UNOWNED, Unowned
+from tidegate.learn.slot_weights import EVERY_RECORD, UNOWNED, Unowned
 from tidegate.learn.survey import survey
 from tidegate.learn.transform import Transform
 from tidegate.privacy.budget import Allowance

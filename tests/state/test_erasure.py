@@ -32,7 +32,7 @@ from tidegate.data.records import Records
 from tidegate.failpoints import ERASURES
 from tidegate.gate import Gate
 from tidegate.learn.learner import Fitted
-from tidegate.learn.persons import Owned
+from tidegate.learn.slot_weights import Owned
 from tidegate.run.config.tables import Locations
 from tidegate.run.executor import FitJob
 from tidegate.schedule import Span

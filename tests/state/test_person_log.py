@@ -26,7 +26,7 @@ from tests.state.owned import (
 )
 from tests.state.postgres_server import DATABASES
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.learn.persons import Owned
+from tidegate.learn.slot_weights import Owned
 from tidegate.privacy import LedgerError
 from tidegate.privacy.admission import Admission
 from tidegate.run.config.tables import Locations

@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.run.config.kind_tables import one_source
-from tidegate.sources.source import (
-    SourceIdentity,
-    of_channel,
-    of_path,
-    shared,
-    subjects_meet,
-)
+from tidegate.sources.configured import SourceIdentity, of_channel, of_path, shared, subjects_meet
 
 PATTERNS = [
     ".".join([*words, last])

@@ -17,8 +17,7 @@ from tidegate import Gate, Plan
 from tidegate.compute import Memory
 from tidegate.data.records import Records
 from tidegate.learn import GradientPerturbation, Softmax
-from tidegate.learn.learner import Task, Terms
-from tidegate.learn.trainer import Trainer
+from tidegate.learn.learner import Task, Terms, Trainer
 from tidegate.privacy import ApproxDP
 from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.noise import SystemBits

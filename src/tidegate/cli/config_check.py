@@ -20,10 +20,10 @@ from tidegate.run.config import Config
 from tidegate.schedule import fits
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 from tidegate.sources import SourceColumns, SourceError
+from tidegate.sources.configured import same_file
 from tidegate.sources.files import Files, as_utf8, one_file, readable, regular
 from tidegate.sources.public_records import Examined, Findings, shape_of
-from tidegate.sources.source import same_file
-from tidegate.sources.source_columns import few
+from tidegate.sources.source import few
 
 Role = Literal["feature", "text", "label", "person", "ignored"]
 

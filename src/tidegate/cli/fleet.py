@@ -21,7 +21,7 @@ from tidegate.run.config import Config, ConfigError
 from tidegate.run.config.texts import tables_in
 from tidegate.serve.process import end_with_parent
 from tidegate.sources import once
-from tidegate.sources.source import of_path, shared
+from tidegate.sources.configured import of_path, shared
 from tidegate.state.lock import Lock, is_locked
 from tidegate.state.source_loop import PAUSE, PUBLIC
 from tidegate.state.status import status as status_of

@@ -21,8 +21,7 @@ from tidegate.data.feature_map import takes_text
 from tidegate.release import StoredRelease
 from tidegate.sources import SourceColumns
 from tidegate.sources.files import Files, kind_of_file, readable, regular
-from tidegate.sources.source import checked_first
-from tidegate.sources.source_columns import NO_LABEL
+from tidegate.sources.source import NO_LABEL, checked_first
 from tidegate.whole_file import delete_unfinished, new_file, sync_folder
 
 EPILOG = """\b

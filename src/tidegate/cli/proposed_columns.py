@@ -18,8 +18,7 @@ from tidegate.kinds import values_of
 from tidegate.run.config.example import Proposed, Source, in_toml
 from tidegate.run.config.texts import PLACEHOLDER
 from tidegate.sources.files import Named, as_utf8, kind_of_file, readable, regular
-from tidegate.sources.source import SourceError
-from tidegate.sources.source_columns import NO_LABEL
+from tidegate.sources.source import NO_LABEL, SourceError
 
 MAX_RECORDS_READ = 100_000
 """The most records of a public file that are read."""

@@ -13,9 +13,8 @@ import numpy as np
 
 from tidegate.compare.labelled import Fitted, Labelled, LabelledStream
 from tidegate.data.predicted import RESOLUTION, Target, predicted_codes
-from tidegate.learn.measures.answers import Answers
-from tidegate.learn.measures.forms import Ends
-from tidegate.learn.measures.measure import Kind, Measure, Measures, listed
+from tidegate.learn.measures.estimates import Answers
+from tidegate.learn.measures.measure import Ends, Kind, Measure, Measures, listed
 from tidegate.learn.measures.sums import Predictions
 
 MEASURES = ("balanced_accuracy", "auc", "bias", "majority", "constant_log_loss")

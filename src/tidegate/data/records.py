@@ -19,7 +19,7 @@ from tidegate.data.rows import Rows, clip_in_place
 
 if TYPE_CHECKING:
     from tidegate.data.columns.table import TableColumns
-    from tidegate.schedule import Span
+    from tidegate.schedule.fit import Span
 
 
 Part = TypeVar("Part", covariant=True)

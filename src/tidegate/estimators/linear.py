@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,9 @@ from tidegate.data.feature_map import FeatureMap
 from tidegate.data.intake import Intake
 from tidegate.data.maps.composed import plain_copy
 from tidegate.data.predicted import Classes, Predicted, Target
-from tidegate.data.values import as_labels
+from tidegate.data.values import as_labels, scalar
 from tidegate.estimators.base_estimator import Begun, Learning, StreamEstimator
+from tidegate.kinds import parameters
 from tidegate.learn.learner import LEARNERS, Learner, Task, automatic_learner
 from tidegate.learn.loss import Loss, loss_of, target_loss_of
 from tidegate.privacy import Budget
@@ -96,12 +97,11 @@ class LinearEstimator(StreamEstimator):
 
     def _norm(self) -> float:
         """The largest norm of a record: as given, or as it follows from columns with kinds."""
-        if self.norm is None and isinstance(self.features, TableColumns):
+        if self.norm is not None:
+            return self.norm
+        if isinstance(self.features, TableColumns):
             return self.features.norm
-        if self.norm is None:
-            allowed = "a number, unless features is Columns"
-            raise refuse("norm", allowed, self.norm)
-        return self.norm
+        raise refuse("norm", "a number, unless features is Columns", None)
 
     def _survey(self) -> Fraction:
         """The share of each record's budget that its step's survey costs."""
@@ -142,8 +142,7 @@ class LinearEstimator(StreamEstimator):
 
     def _of_named_model(self) -> dict[str, Any]:
         """What the model of the newest release is made of, with the names of the columns."""
-        names = getattr(self, "feature_names_in_", None)
-        return {**self._of_model(), "columns": None if names is None else tuple(names)}
+        return {**self._of_model(), "columns": self._column_names()}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -159,9 +158,12 @@ class LinearStream(LinearEstimator):
         certificate_: The plan's worst-case charge before shares are divided by it.
     """
 
-    @abstractmethod
+    _schedule_kind: ClassVar[type[Schedule]]  # its parameters are parameters of the estimator
+
     def _schedule(self) -> Schedule:
         """The schedule of the stream."""
+        names = (each.name for each in parameters(self._schedule_kind))
+        return self._schedule_kind(**{name: getattr(self, name) for name in names})
 
     def fit(self, X: Any, y: Any, *, persons: Any = None) -> Self:
         """Start a new stream with X and y, and forget any earlier one.
@@ -244,7 +246,7 @@ class Classifier(ClassifierMixin, LinearEstimator):
             y: The label of each, shape (n,).
             sample_weight: How much each counts, shape (n,).
         """
-        if any(label != label for label in as_labels(y)):  # noqa: PLR0124 (NaN)
+        if any(scalar(label) is None for label in as_labels(y)):
             raise InvalidValueError("y contains NaN: leave out records that have no label")
         return float(super().score(X, y, sample_weight))
 

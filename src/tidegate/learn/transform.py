@@ -1,8 +1,8 @@
 """What happens to clipped rows before a model reads them: nothing, or a public transform.
 
-The transform comes from surveys (`learn/moments.py`) and belongs to a release. It is a function of
-one record and public numbers: a row is centred, scaled, mixed, clipped, and gets a constant column.
-Proof that it keeps the norm: docs/proofs/survey.md.
+The transform comes from surveys (`learn/preparation.py`) and belongs to a release. It is a function
+of one record and public numbers: a row is centred, scaled, mixed, clipped, and gets a constant
+column. Proof that it keeps the norm: docs/proofs/survey.md.
 """
 
 from base64 import b64decode, b64encode
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tidegate.checks import InvalidValueError, Later, refuse
 from tidegate.data.records import Piece, PieceOf, Records, zeroed
 from tidegate.data.rows import NO_MIX, Rows, centred_rows, mixes, on_mix_lattice
-from tidegate.learn.symmetric import product, solved
+from tidegate.learn.exact import product, solved
 
 if TYPE_CHECKING:
     from tidegate.data import maps

@@ -24,7 +24,7 @@ one after the other, each stream counting its own steps: only their number matte
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, floor
@@ -250,7 +250,7 @@ class Admission:
         # The last step of each person, after all steps before it and without a period.
         last = histories.stops[offsets[1:][filled] - 1] - 1
         whole = _without_last(histories, filled)
-        over[filled] = ~_for_life(self)._decide(whole, last)
+        over[filled] = ~replace(self, period=None)._decide(whole, last)
         if not self.period:
             return over
         suspects = np.flatnonzero(over)  # what is fine for life is fine in every period
@@ -318,16 +318,6 @@ class Admission:
             measured=self.measured,
             period=self.period,
         )
-
-
-def _for_life(admission: Admission) -> Admission:
-    """The same without a period."""
-    return Admission(
-        rises=admission.rises,
-        contributions=admission.contributions,
-        measured=admission.measured,
-        streams=admission.streams,
-    )
 
 
 def _expanded(offsets: StepArray, persons: StepArray) -> StepArray:

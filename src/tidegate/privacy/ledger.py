@@ -8,7 +8,7 @@ from math import lcm
 from typing import NamedTuple
 
 from tidegate.checks import StoreError, whole
-from tidegate.schedule import RecordFit, Span, Steps
+from tidegate.schedule.fit import RecordFit, Span, Steps
 
 
 class Line(NamedTuple):

@@ -75,6 +75,16 @@ class NotPrivateBits:
 
 Floats = NDArray[np.float64]
 
+
+def bits_of(seed: int | None, *place: int) -> Bits:
+    """Private bits; given a seed, bits for a place that anyone with the seed can repeat.
+
+    >>> bits_of(None).private, bits_of(7, 1).private
+    (True, False)
+    """
+    return SystemBits() if seed is None else NotPrivateBits(seed, *place)
+
+
 FUNCTION_ERROR = 2.0**-47
 """Assumed of `scipy.special.ndtri` and `numpy.log`: |computed - true| <= this * (1 + |true|).
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tidegate.checks import refuse, whole
+from tidegate.checks import refuse, whole, written
 from tidegate.privacy.budget import MAX_CONTRIBUTIONS, Budget
 
 PERSON_NEIGHBOURS = (
@@ -130,7 +130,7 @@ class EachRecord:
 
     persons = False
     contributions = 1
-    typical = None
+    typical = Fraction(1)
     period = None
     within = ""
     cost = "its budget"
@@ -156,7 +156,7 @@ def typical_slots(value: object) -> Fraction:
     >>> typical_slots(2.5), typical_slots("5/2"), typical_slots(3)
     (Fraction(5, 2), Fraction(5, 2), Fraction(3, 1))
     """
-    text = str(value) if isinstance(value, str | int | float | Fraction) else ""
+    text = written(value) if isinstance(value, str | int | float | Fraction) else ""
     try:
         # No exponent: 10 to the power of a billion would take for ever.
         exact = Fraction(text) if len(text) < 30 and "e" not in text.lower() else Fraction(0)

@@ -11,8 +11,7 @@ from typing import ClassVar
 
 from tidegate.checks import refuse
 from tidegate.privacy.budget import Budget
-from tidegate.schedule import Fit
-from tidegate.schedule.fit import Certificate, Levels
+from tidegate.schedule.fit import Certificate, Fit, Levels
 from tidegate.schedule.protocol import SCHEDULES, Charged
 from tidegate.schedule.twostream import Target
 

@@ -43,3 +43,8 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(Later("tidegate.release.model"), name)
     raise AttributeError(f"module 'tidegate.release' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """All public names, also those that are not loaded yet."""
+    return sorted({*globals(), *__all__})

@@ -18,13 +18,13 @@ from tidegate.checks import InvalidValueError, Later, between, exact, refuse
 from tidegate.data.feature_map import FeatureMap, built_map, described_map, takes_text
 from tidegate.data.predicted import NOTHING, Predicted, Target, predicted_on_card, with_predicted
 from tidegate.data.values import NEWEST, a_rule
-from tidegate.learn.fold import Fold
+from tidegate.learn.refit import Fold
 from tidegate.learn.rules import RULES
 from tidegate.learn.transform import Prepared, Transform, prepared_by, prepared_on_card
 from tidegate.privacy import Budget
 from tidegate.privacy.budget import down
 from tidegate.privacy.person import EACH_RECORD, Person, Protects
-from tidegate.schedule import RecordFit
+from tidegate.schedule.fit import RecordFit
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 if TYPE_CHECKING:

@@ -4,8 +4,15 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tidegate.learn.measures.forms import TOO_NOISY, margin
-from tidegate.learn.measures.measure import Score, kind_of, listed, numbers_for, score_named
+from tidegate.learn.measures.measure import (
+    TOO_NOISY,
+    Score,
+    kind_of,
+    listed,
+    margin,
+    numbers_for,
+    score_named,
+)
 
 __all__ = ["PLUS_MINUS", "TOO_NOISY", "compact", "guarded_value", "in_words", "margin", "shown"]
 

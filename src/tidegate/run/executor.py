@@ -13,11 +13,9 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from tidegate.checks import StoppedError, refuse
 from tidegate.data.records import NotPacked, Packing, Parts, Piece, Records, Slots, join
 from tidegate.data.rows import Rows
-from tidegate.learn.fold import Fold
-from tidegate.learn.learner import Fitted, Weights
-from tidegate.learn.moments import Moments
-from tidegate.learn.persons import Counted, EveryRecord, Ownership, Reading
+from tidegate.learn.learner import Factors, Fitted, Read, Trainer, Weights
 from tidegate.learn.preparation import (
+    Moments,
     StepSurvey,
     Surveyed,
     SurveyTerms,
@@ -27,17 +25,16 @@ from tidegate.learn.preparation import (
     stops,
     whose,
 )
+from tidegate.learn.refit import Fold
 from tidegate.learn.rules import RULES
-from tidegate.learn.slot_weights import weighted
-from tidegate.learn.trainer import Factors, Read, Trainer
+from tidegate.learn.slot_weights import Counted, EveryRecord, Ownership, Reading, weighted
 from tidegate.learn.transform import Prepared
 from tidegate.privacy import Line
 from tidegate.privacy.noise import Bits
 from tidegate.release import Release
 from tidegate.run.engine import Engine
 from tidegate.run.settings import Settings
-from tidegate.schedule import SlotWeight, Span
-from tidegate.schedule.fit import Arrived
+from tidegate.schedule.fit import Arrived, SlotWeight, Span
 from tidegate.schedule.progress import Progress
 
 
@@ -367,7 +364,7 @@ class Run(Generic[Published]):
             learner=self.settings.learner,
             budget=self.plan.budget,
             bits=self.settings.noise.bits(number),
-            typical=self.progress.typical,
+            protects=self.plan.protects,
             rules=self.rules,
         )
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tidegate.checks import refuse
 from tidegate.data.records import Owners, Records, Slots, chosen, join
 from tidegate.data.rows import Rows
-from tidegate.learn.persons import (
+from tidegate.learn.slot_weights import (
     EVERY_RECORD,
     UNOWNED,
     Admitted,
@@ -20,7 +20,7 @@ from tidegate.learn.persons import (
 )
 from tidegate.privacy.admission import Admission, Histories
 from tidegate.run.step_admission import StepAdmission
-from tidegate.schedule import Span
+from tidegate.schedule.fit import Span
 
 
 class Held:

@@ -7,9 +7,8 @@ from typing import Any
 
 from tidegate.data.records import Records, Slots
 from tidegate.data.rows import Rows
-from tidegate.learn.moments import Moments
-from tidegate.learn.persons import Counted, Ownership
-from tidegate.learn.preparation import preparation_of
+from tidegate.learn.preparation import Moments, preparation_of
+from tidegate.learn.slot_weights import Counted, Ownership
 from tidegate.learn.transform import prepared_by
 from tidegate.privacy import Ledger
 from tidegate.privacy.noise import Bits
@@ -18,8 +17,7 @@ from tidegate.run.executor import Advice, EarlierFit, Run, StepInProgress
 from tidegate.run.held import AdmittedSteps, AllAdmitted, Held
 from tidegate.run.settings import OneSource, Settings
 from tidegate.run.step_admission import StepAdmission
-from tidegate.schedule import RecordFit, Span
-from tidegate.schedule.fit import Arrived, superseded
+from tidegate.schedule.fit import Arrived, RecordFit, Span, superseded
 from tidegate.schedule.plan import ONLY, TwoLedgers
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.privacy.person import Person
-from tidegate.schedule import Span
+from tidegate.schedule.fit import Span
 from tidegate.schedule.progress import ONLY
 
 STEPS_LISTED = 32

@@ -22,7 +22,7 @@ class Basic(Phased):
         t = 8   [b  b  b  b  b  b  b  b]
 
     Args:
-        block: Records before the first base (the paper's B), a power-of-two multiple of `step`.
+        block: Records before the first release (the paper's B), a power-of-two multiple of `step`.
         step: Records between two releases (the paper's b0).
 
     >>> from tidegate.schedule import fits

@@ -29,7 +29,7 @@ class Continual(Phased):
         t = 8   [b  b  b  b  b  b  b  b]
 
     Args:
-        block: Records before the first base (the paper's B), a power-of-two multiple of `step`.
+        block: Records before the first release (the paper's B), a power-of-two multiple of `step`.
         step: Records between two releases (the paper's b0).
         sample: If given, a fit reads at most this many records, drawn from its span.
 

@@ -45,7 +45,8 @@ class Fading(Stepped):
 
     Args:
         step: Records between two releases.
-        forget: The fraction of its weight that a step loses when the next one arrives.
+        forget: The fraction of its weight that a step loses when the next one arrives, as a
+            Fraction, a float or a text such as "3/10".
         memory: How many of the newest steps a fit reads; by default the fewest after which a
             weight would be at most 1/10.
         first: How many steps are complete when the first model is released.

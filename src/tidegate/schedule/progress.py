@@ -1,6 +1,5 @@
 """How far a plan has been executed and what comes next; both depend on public counts only."""
 
-from fractions import Fraction
 from typing import Protocol
 
 from tidegate.privacy import Line
@@ -60,11 +59,6 @@ class Progress:
         self._plan, self._counts, self._steps = plan, counts, plan.streams
         self._ends, self._labels = ends, labels
         self.streams = list(self._steps)
-
-    @property
-    def typical(self) -> Fraction | None:
-        """How many slots a person is expected to have in a fit; None if records are protected."""
-        return self._plan.protects.typical
 
     def arrived(self) -> Arrived:
         """The arrivals of two streams so far."""

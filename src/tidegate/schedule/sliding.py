@@ -43,7 +43,8 @@ class SlidingWindow(Stepped):
         window: Records in the window (the paper's w): two or more whole steps.
         step: Records between two releases (the paper's w0).
         sample: If given, a fit reads at most this many records, drawn from its span.
-        refit: Whether to fit the whole window at every step, starting at the release before.
+        refit: Whether to fit the whole window at every step, starting at the release before. A
+            model then remembers more than its window.
 
     >>> [tuple(fit.span) for fit in SlidingWindow(window=70, step=10).due(7)]
     [(3, 7), (1, 3), (0, 1)]

@@ -10,8 +10,15 @@ from numpy.typing import NDArray
 
 from tidegate.data.columns import TableColumns
 from tidegate.data.values import BYTES, as_objects, is_number, is_text, one_array, only_texts, plain
-from tidegate.sources.source import RawBatch, SourceError, objects
-from tidegate.sources.source_columns import SourceColumns, as_json, numbers, row_of
+from tidegate.sources.source import (
+    RawBatch,
+    SourceColumns,
+    SourceError,
+    as_json,
+    numbers,
+    objects,
+    row_of,
+)
 
 FLOATS = {pa.float32(), pa.float64()}
 

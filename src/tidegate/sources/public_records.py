@@ -21,7 +21,7 @@ from tidegate.data.predicted import Classes, Predicted, Target, numbers_of
 from tidegate.data.rows import as_rows, row_norms
 from tidegate.data.values import PLAIN_NUMBER, as_labels, as_objects
 from tidegate.sources import RawBatch, SourceColumns
-from tidegate.sources.source_columns import as_json
+from tidegate.sources.source import as_json
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 

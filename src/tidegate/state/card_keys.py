@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from tidegate.learn.fold import Fold
 from tidegate.learn.learner import LEARNERS
 from tidegate.learn.loss import every_loss
+from tidegate.learn.refit import Fold
 from tidegate.privacy import Paper, Tapered
 from tidegate.release import Card
 from tidegate.release.card import PACKAGES

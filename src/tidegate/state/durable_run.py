@@ -8,8 +8,8 @@ from pathlib import Path
 from tidegate.data.records import Piece, Records, Slots
 from tidegate.data.rows import Rows
 from tidegate.learn.learner import Fitted
-from tidegate.learn.moments import Moments
-from tidegate.learn.persons import EVERY_RECORD, AdmittedStep, Counted, Ownership
+from tidegate.learn.preparation import Moments
+from tidegate.learn.slot_weights import EVERY_RECORD, AdmittedStep, Counted, Ownership
 from tidegate.learn.transform import prepared_on_card
 from tidegate.privacy.noise import Bits
 from tidegate.release import Card, StoredRelease, make_card

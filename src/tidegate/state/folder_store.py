@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tidegate.checks import StoreError
 from tidegate.data.records import Owners
-from tidegate.learn.persons import UNOWNED, Admitted, Owned, Ownership
+from tidegate.learn.slot_weights import UNOWNED, Admitted, Owned, Ownership
 from tidegate.privacy.admission import Admission
 from tidegate.run.config.tables import Locations
 from tidegate.run.step_admission import STEPS_LISTED, StepAdmission

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError, json_of
-from tidegate.learn.persons import Admitted
+from tidegate.learn.slot_weights import Admitted
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.schedule import RecordFit, Span

@@ -16,7 +16,7 @@ import numpy as np
 from tidegate.checks import InvalidValueError, StoreError, check_numbers, exact
 from tidegate.data.predicted import predicted_on_card
 from tidegate.data.rows import Rows
-from tidegate.learn.learner import LEARNERS, Changed, NamedLearner, Task, Weights
+from tidegate.learn.learner import LEARNERS, Changed, NamedLearner, Task, Trainer, Weights
 from tidegate.learn.loss import Loss, every_loss
 from tidegate.learn.preparation import preparation_of
 from tidegate.learn.private_accuracy import deviation
@@ -24,7 +24,6 @@ from tidegate.learn.rules import UNNUMBERED, rules_of
 from tidegate.learn.score_cells import layout_of
 from tidegate.learn.score_kinds import headline, read_scores, scored
 from tidegate.learn.survey import has_pairs, settings, total_of
-from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import prepared_on_card
 from tidegate.privacy import Budget, Line
 from tidegate.privacy.budget import allowance_of, budget_of, down
@@ -274,8 +273,8 @@ def _from_card(card: Card) -> Card:
 
 def _trainer(task: Task, learner: NamedLearner, budget: Budget, protects: Protects) -> Trainer[Any]:
     """The trainer of fits, which here only recomputes their settings."""
-    bits, typical = SystemBits(), protects.typical
-    return Trainer(task=task, learner=learner, budget=budget, bits=bits, typical=typical)
+    bits = SystemBits()
+    return Trainer(task=task, learner=learner, budget=budget, bits=bits, protects=protects)
 
 
 def _fit(card: Card) -> RecordFit:

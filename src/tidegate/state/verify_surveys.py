@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import Gate
-from tidegate.learn.moments import Moments
+from tidegate.learn.preparation import Moments
 from tidegate.learn.rules import rules_of
 from tidegate.learn.survey import Survey, has_pairs
 from tidegate.release import Card

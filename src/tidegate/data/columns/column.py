@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tidegate.checks import InvalidValueError, refuse
+from tidegate.checks import InvalidValueError, refuse, shortened
 from tidegate.data.columns.unpacking import unpack_number, unpack_vector
 from tidegate.data.feature_map import DOUBLE, Graph
 from tidegate.data.values import (
@@ -149,7 +149,8 @@ class Column(ABC):
     def mistake(self, what: str) -> InvalidValueError:
         """The error for settings that make no sense."""
         name: object = self.name
-        return InvalidValueError(f"column {name}: {what}" if isinstance(name, str) else what)
+        named = f"column {shortened(name, 60)}: " if isinstance(name, str) else ""
+        return InvalidValueError(f"{named}{what}")
 
     def check(self) -> None:  # noqa: B027 (most kinds have nothing to check)
         """Refuse settings that do not fit together."""

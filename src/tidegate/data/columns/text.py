@@ -13,8 +13,7 @@ from scipy.sparse import csr_array, hstack
 from tidegate.checks import InvalidValueError, Later, refuse, whole
 from tidegate.data.columns.column import Cells, Floats, OneVector, none, register, unless_none
 from tidegate.data.encoder import Encoder, text_encoder
-from tidegate.data.encoder.frozen_file import digests, path
-from tidegate.data.encoder.tokens import LENGTH
+from tidegate.data.encoder.encoder import LENGTH, digests, path
 from tidegate.data.feature_map import Graph
 from tidegate.data.rows import clip_rows
 from tidegate.data.values import Odd, is_text, respelled, spelled

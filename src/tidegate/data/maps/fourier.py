@@ -26,6 +26,9 @@ FRACTION_BITS = 12
 FREQUENCY_BITS = FRACTION_BITS + 3
 """Frequencies are normal deviates below 8 = 2^3 in size, in steps of 2^-12."""
 
+LARGEST_GAMMA = 2.0**1000
+"""A larger gamma counts as this one: no angle is left of either, and twice it is finite."""
+
 
 @register
 @dataclass(eq=False, repr=False)
@@ -63,7 +66,8 @@ class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
 
     def _map(self, rows: Rows) -> Rows:
         components = whole("n_components", self.n_components, most=2**30)
-        width = math.sqrt(2 * positive("gamma", self.gamma)) / (2 * math.pi)
+        gamma = min(positive("gamma", self.gamma), LARGEST_GAMMA)
+        width = math.sqrt(2 * gamma) / (2 * math.pi)
         seed = whole("seed", self.seed, least=0)
         frequencies = lattice_normals(rows.shape[1], components, seed)
         steps, step = exact_product(rows, frequencies, bits=FREQUENCY_BITS)

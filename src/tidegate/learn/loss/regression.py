@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegate.checks import between, refuse
 from tidegate.data.predicted import RESOLUTION
-from tidegate.learn.loss.margins import UNIT, Floats, Indices, Loss, rounded_up
+from tidegate.learn.loss.classification import UNIT, Floats, Indices, Loss, rounded_up
 
 
 class TargetLoss(ABC):
@@ -128,11 +128,6 @@ class SquaredError(TargetLoss):
         """See `Loss`."""
         return _errors(margins, y)
 
-    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        """See `Loss`."""
-        del margins, y
-        return v.copy()
-
 
 @register
 @dataclass(frozen=True)
@@ -179,7 +174,3 @@ class HuberError(TargetLoss):
     def residual(self, margins: Floats, y: Indices) -> Floats:
         """See `Loss`."""
         return _errors(margins, y).clip(-self.h, self.h)
-
-    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        """See `Loss`."""
-        return np.where(np.abs(_errors(margins, y)) < self.h, v, np.zeros_like(v))

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tidegate.checks import Later
-from tidegate.learn.bins import Floats
-from tidegate.learn.measures.answers import Answers
-from tidegate.learn.measures.estimates import COVERED_DEVIATIONS, Estimates
-from tidegate.learn.measures.forms import Form
-from tidegate.learn.measures.measure import Measure, Score, exactly, register
+from tidegate.learn.measures.estimates import COVERED_DEVIATIONS, Answers, Estimates
+from tidegate.learn.measures.measure import Form, Measure, Score, exactly, register
+from tidegate.learn.score_cells import Floats
 
 stats = Later("scipy.stats")
 

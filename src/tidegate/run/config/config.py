@@ -64,9 +64,8 @@ from tidegate.run.settings import BitsByPlace, Settings
 from tidegate.schedule import TwoStream
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 from tidegate.sources import ConfiguredSource, Source, SourceColumns, every, once
-from tidegate.sources.configured import Resume
+from tidegate.sources.configured import Resume, SourceIdentity, same_file
 from tidegate.sources.files import BY_OPTION, Files, as_utf8, one_file
-from tidegate.sources.source import SourceIdentity, same_file
 
 NAME_ANOTHER = "tidegate run reads that one; name another file"
 
@@ -350,15 +349,9 @@ class Config:
         opened = {}
         for name, each in self.configured().items():
             followed = replace(each, follow=each.follow or follow)
-            step = self._step(name)
+            step = self.plan().streams[name].size
             opened[name] = followed.opened(name, self.source_columns(), wait=wait, step=step)
         return opened
-
-    def _step(self, stream: str) -> int:
-        """The number of records in a step of a stream."""
-        schedule = self.schedule.build()
-        steps = schedule.steps[stream] if isinstance(schedule, TwoStream) else schedule.steps
-        return steps.size
 
     def configured(self) -> dict[str, ConfiguredSource]:
         """The source that [source] names for each stream, not opened yet."""

@@ -13,7 +13,7 @@ from tidegate.data.feature_map import NamedMap, configurable
 from tidegate.kinds import parameters
 from tidegate.learn.learner import LEARNERS, NamedLearner
 from tidegate.learn.loss import LOSSES, TARGET_LOSSES
-from tidegate.learn.loss.margins import NamedLoss
+from tidegate.learn.loss.classification import NamedLoss
 from tidegate.learn.loss.regression import NamedTargetLoss
 from tidegate.run.config.sections import ALL, keys_of, sections
 from tidegate.run.config.texts import PLACEHOLDER
@@ -373,10 +373,11 @@ def in_toml(value: Any) -> str:
     >>> print(in_toml(["a", "b"]), in_toml(0.5), in_toml(True))
     ["a", "b"] 0.5 true
     """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(in_toml, value))}]"
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case list() | tuple():
+            return f"[{', '.join(map(in_toml, value))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -8,7 +8,16 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
-from tidegate.checks import MAX_COUNT, InvalidValueError, one_of, positive, refuse, whole
+from tidegate.checks import (
+    MAX_COUNT,
+    InvalidValueError,
+    one_of,
+    positive,
+    real,
+    refuse,
+    shortened,
+    whole,
+)
 from tidegate.data.predicted import Target
 from tidegate.kinds import FIXED, Check, Parameter, checks_of, parameters
 
@@ -16,15 +25,20 @@ Table = TypeVar("Table")
 
 WORD = re.compile(r"\w+")
 
+MAX_MISTAKES = 50
+"""The most mistakes that a message lists."""
+
 REFERENCE = "docs/reference/configuration.md"
 
 
 class ConfigError(InvalidValueError):
-    """A configuration is not valid; the message has one line for each mistake."""
+    """A configuration is not valid; the message has one line for each of the first mistakes."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
-        super().__init__("\n".join(self.mistakes))
+        more = len(self.mistakes) - MAX_MISTAKES
+        rest = [f"{more:,} more mistakes follow"] if more > 0 else []
+        super().__init__("\n".join([*self.mistakes[:MAX_MISTAKES], *rest]))
 
 
 def key(  # noqa: PLR0913 (all that is to say about a key)
@@ -82,7 +96,7 @@ def ascending(name: str, value: object) -> tuple[float, ...]:
         raise refuse(name, allowed, value)
     if any(isinstance(each, bool) or not isinstance(each, int | float) for each in value):
         raise refuse(name, allowed, value)
-    numbers = tuple(map(float, value))
+    numbers = tuple(map(real, value))
     if not all(map(math.isfinite, numbers)) or any(a >= b for a, b in pairwise(numbers)):
         raise refuse(name, allowed, value)
     return numbers
@@ -167,9 +181,10 @@ def mistakes_of(checks: Mapping[str, Callable[[], object]]) -> Iterator[str]:
 
 def unknown_key(prefix: str, name: str, allowed: list[str]) -> str:
     """The error for a key that a table does not have."""
-    near = get_close_matches(name, allowed, n=1)
+    given = shortened(name, 60)
+    near = get_close_matches(given, allowed, n=1)
     hint = f"did you mean {prefix}{near[0]}?" if near else f"allowed are {', '.join(allowed)}"
-    return f"{prefix}{name} is not a known key: {hint}"
+    return f"{prefix}{given} is not a known key: {hint}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,7 @@ from tidegate.run.config.keys import (
 from tidegate.run.engine import Disk, Engine, Memory
 from tidegate.schedule.plan import default_survey
 from tidegate.sources.files import Files, kind_of_file, one_file
-from tidegate.sources.source_columns import Dtype, SourceColumns
+from tidegate.sources.source import Dtype, SourceColumns
 
 if TYPE_CHECKING:
     from tidegate.run.cluster import Dask

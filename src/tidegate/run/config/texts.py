@@ -62,31 +62,33 @@ def tables_in(path: str | Path) -> dict[str, Any]:
 
 def confirmed(given: Any) -> Any:
     """The tables of a JSON text, with the confirmation of delta that it does not keep."""
-    budget = given.get("budget") if isinstance(given, dict) else None
-    if not isinstance(budget, dict) or "delta" not in budget:
-        return given
-    return {**given, "budget": {**budget, "weak_delta": True}}
+    match given:
+        case {"budget": {"delta": _} as budget}:
+            return {**given, "budget": {**budget, "weak_delta": True}}
+    return given
 
 
 def plain(value: Any) -> Any:
     """Tables as dictionaries for JSON, without keys that have no value."""
-    if isinstance(value, KindTable):
-        return plain(value.keys())
-    if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
-    if is_dataclass(value):
-        return {name: plain(v) for name, v in given_keys(value, *CONFIRMATIONS).items()}
-    if isinstance(value, tuple):
-        return [plain(each) for each in value]
-    return str(value) if isinstance(value, Fraction) else value
+    match value:
+        case KindTable():
+            return plain(value.keys())
+        case dict():
+            return {name: plain(each) for name, each in value.items()}
+        case tuple():
+            return [plain(each) for each in value]
+        case Fraction():
+            return str(value)
+    return plain(given_keys(value, *CONFIRMATIONS)) if is_dataclass(value) else value
 
 
 def fixed(value: Any) -> Any:
     """What of a table may not change during the life of a state: no folders, no changeable keys."""
-    if isinstance(value, KindTable):
-        return value.without_folders()
-    if isinstance(value, tuple):
-        return tuple(map(fixed, value))
+    match value:
+        case KindTable():
+            return value.without_folders()
+        case tuple():
+            return tuple(map(fixed, value))
     if not is_dataclass(value):
         return value
     changeable = [each.name for each in parameters(type(value)) if each.life == CHANGEABLE]
@@ -145,21 +147,27 @@ def refused(toml: str, tables: Mapping[str, Any], name: str) -> str | None:
 def _open(tables: Mapping[str, Any], placeholder: str) -> Iterator[tuple[str, str]]:
     """What is still open, each with its key; a fleet's members may have such tables, too."""
     for name, table in tables.items():
-        if name == "columns" and isinstance(table, list):
-            for column in table:
-                yield from _open_in(column, placeholder)
-        elif isinstance(table, Mapping):
-            if name == "records" and table.get("classes") == placeholder:
-                yield "records.classes", "classes"
-            yield from _open(table, placeholder)
+        match table:
+            case list() if name == "columns":
+                for column in table:
+                    yield from _open_in(column, placeholder)
+            case dict():
+                if name == "records" and table.get("classes") == placeholder:
+                    yield "records.classes", "classes"
+                yield from _open(table, placeholder)
 
 
-def _open_in(column: object, placeholder: str) -> Iterator[tuple[str, str]]:
-    if isinstance(column, Mapping):
-        of = f" of column {column['name']}" if isinstance(column.get("name"), str) else ""
-        for key in CHOICES:
-            if column.get(key) == placeholder:
-                yield f"{'the kind' if key == 'kind' else key}{of or ' of a column'}", key
+def _open_in(column: Any, placeholder: str) -> Iterator[tuple[str, str]]:
+    match column:
+        case {"name": str(name)}:
+            of = f" of column {name}"
+        case dict():
+            of = " of a column"
+        case _:
+            return
+    for key in CHOICES:
+        if column.get(key) == placeholder:
+            yield f"{'the kind' if key == 'kind' else key}{of}", key
 
 
 def _first(toml: str) -> tuple[int, str, str] | None:
@@ -212,11 +220,12 @@ def _named(path: str, before: Mapping[str, str]) -> str:
 
 def _leaves(value: Any, path: str = "") -> Iterable[tuple[str, str]]:
     """The paths of all values; a list is one value, except a list of tables."""
-    if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _leaves(each, f"{path}.{name}" if path else name)
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        for index, each in enumerate(value):
-            yield from _leaves(each, f"{path}[{index}]")
-    else:
-        yield path, json.dumps(value)
+    match value:
+        case dict():
+            for name, each in value.items():
+                yield from _leaves(each, f"{path}.{name}" if path else name)
+        case [dict(), *_]:
+            for index, each in enumerate(value):
+                yield from _leaves(each, f"{path}[{index}]")
+        case _:
+            yield path, json.dumps(value)
