@@ -15,7 +15,7 @@ MINUTES ?= 10
 
 help:
 	@echo "make demo       run the demo (under a minute)"
-	@echo "make test       run a sample of all tests (five minutes)"
+	@echo "make test       run a sample of all tests (three minutes on two cores)"
 	@echo "make test-thorough  run every case of all tests except the slow ones"
 	@echo "make test-slow  run all tests, including those that take minutes"
 	@echo "make test-slow-share [MINUTES=10]  run the slow tests that were green the longest time ago; writes tests/slow.json"

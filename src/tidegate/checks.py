@@ -75,7 +75,7 @@ def refuse(
     >>> print(refuse("step", "at most 2^53", 1 << 100_000))
     step must be at most 2^53, got a number of too many digits
     """
-    text = _quoted(value) if shown is None else shown
+    text = written(value, repr, "a number of too many digits") if shown is None else shown
     return InvalidValueError(f"{name} must be {allowed}, got {shortened(text, 60)}")
 
 
@@ -88,24 +88,16 @@ def shortened(text: str, most: int = MAX_PATH) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def _quoted(value: object) -> str:
-    """A value as Python writes it; a whole number may have too many digits for that."""
-    try:
-        return repr(value)
-    except ValueError:
-        return "a number of too many digits"
-
-
-def written(value: object) -> str:
-    """A value as text; empty for a whole number of too many digits.
+def written(value: object, how: Callable[[object], str] = str, otherwise: str = "") -> str:
+    """A value as text, or another text for a whole number of too many digits to be written.
 
     >>> written(1.5), written(1 << 100_000)
     ('1.5', '')
     """
     try:
-        return str(value)
+        return how(value)
     except ValueError:
-        return ""
+        return otherwise
 
 
 def whole(name: str, value: object, *, least: int = 1, most: int = MAX_COUNT) -> int:

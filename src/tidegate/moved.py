@@ -117,6 +117,7 @@ MOVED = {
     "progress": "schedule.progress",
     "release.hash_chain": "release.card",
     "release.measure_words": "release.verdict",
+    "release.onnx_release": "release.export_formats",
     "run.admitted_steps": "run.held",
     "run.config.column_table": "run.config.kind_tables",
     "run.config.difference": "run.config.texts",

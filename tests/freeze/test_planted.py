@@ -13,7 +13,7 @@ from tests.freeze.catalogue import CONFIGURATIONS, changed, complaint, computed,
 from tests.freeze.inside import EXPORTS, StoredRelease
 from tidegate.privacy import Ledger, Paid
 from tidegate.privacy.noise import NotPrivateBits, Words
-from tidegate.release import Release, card, onnx_release
+from tidegate.release import Release, card, export_formats
 from tidegate.release.model import Model
 from tidegate.schedule.plan import Plan
 
@@ -69,7 +69,7 @@ def another_certificate(patch: Patch) -> None:
 
 def another_graph(patch: Patch) -> None:
     """ONNX files have another format."""
-    patch.setattr(onnx_release, "IR", 9)
+    patch.setattr(export_formats, "IR", 9)
 
 
 def another_precision(kind: str, patch: Patch) -> None:

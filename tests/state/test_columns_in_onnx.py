@@ -19,8 +19,7 @@ from tidegate.data.columns import Column
 from tidegate.data.values import spelled
 from tidegate.features import Category, Columns, Number, Text, Vector
 from tidegate.release import FIRST, StoredRelease, seal
-from tidegate.release.export_formats import export, load_release
-from tidegate.release.onnx_release import to_onnx
+from tidegate.release.export_formats import export, load_release, to_onnx
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

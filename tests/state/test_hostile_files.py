@@ -15,7 +15,7 @@ from tests.cli.run import tidegate
 from tests.state.released import made
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.release import export_formats as files
-from tidegate.release.onnx_release import to_onnx
+from tidegate.release.export_formats import to_onnx
 from tidegate.run.config import Config, ConfigError
 from tidegate.run.config.tables import Locations
 from tidegate.run.config.texts import MAX_KEY_PARTS, tables_of

@@ -155,6 +155,11 @@ def test_releases_show_their_scores(state: Path) -> None:
     assert rows[0]["scores_before"] is None
     assert all(set(row["scores_before"]) == set(numbers_for("classes")) for row in rows[1:])
     assert "Scores, ±" in tidegate("releases", str(state)).stdout
+    narrow = tidegate("releases", str(state), COLUMNS="80").stdout
+    verdicts = narrow.partition("Each release on the step after it")[2].splitlines()
+    answers = [line for line in verdicts if line.strip()[:1].isdecimal()]
+    assert len(answers) == len(rows) - 1, "no answer is folded"
+    assert not any("…" in line for line in verdicts)
 
 
 def test_a_card_in_markdown_tells_scores_and_survey_without_their_cells(state: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -211,6 +212,9 @@ def releases(state: Path, start: int, form: str) -> None:
     if scores:
         click.echo()
         options.show(scores, form, title=f"Scores, {PLUS_MINUS}")
+    if verdicts := list(_verdicts(listed)):
+        click.echo()
+        options.show(verdicts, form, title="Each release on the step after it")
 
 
 def _scores(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -218,18 +222,28 @@ def _scores(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     found = []
     for before, row in zip([{}, *rows], rows, strict=False):
         if before and row["scores_before"]:
-            said = {"verdict": row["verdict"]["words"]} if row["verdict"] else {}
-            found.append((before["release"], "next step", row["scores_before"], said))
+            found.append((before["release"], "next step", row["scores_before"]))
         if row["scores_on_holdout"]:
-            found.append((row["release"], "holdout", row["scores_on_holdout"], {}))
-    names = {name: None for _, _, scores, _ in found for name in scores if scores[name]}
+            found.append((row["release"], "holdout", row["scores_on_holdout"]))
+    names = {name: None for _, _, scores in found for name in scores if scores[name]}
     used = [each for each in listed(kind_of(names)) if each.name in names]
-    for number, where, scores, said in found:
+    for number, where, scores in found:
         cells = {
             each.heading: each.shown(scores[each.name]) if scores.get(each.name) else None
             for each in used
         }
-        yield {"release": number, "on": where, **cells, **said}
+        yield {"release": number, "on": where, **cells}
+
+
+def _verdicts(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A row for each release that was scored on the step after it: how it did there."""
+    for before, row in pairwise(rows):
+        if row["verdict"]:
+            yield {
+                "release": before["release"],
+                "beside_a_constant": row["verdict"]["than_constant"],
+                "beside_the_one_before": row["verdict"]["than_before"],
+            }
 
 
 def _tried(step: Step, evaluation: Evaluation) -> dict[str, Any]:

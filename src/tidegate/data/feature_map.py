@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar, runtim
 
 import numpy as np
 
-from tidegate.checks import Later, refuse
+from tidegate.checks import Later, refuse, whole
 from tidegate.data.rows import Rows, as_rows
 from tidegate.data.values import NEWEST, as_numbers, as_texts
 
@@ -244,3 +244,13 @@ def built_step(step: Step) -> FeatureMap:
 def takes_text(steps: Sequence[Step]) -> bool:
     """Whether the records of a card are texts."""
     return any(step["kind"] in known() and known()[step["kind"]].takes_text for step in steps[:1])
+
+
+def lengths(name: str, value: object) -> tuple[int, ...]:
+    """The least and greatest length of n-grams, or an empty list for none."""
+    if not isinstance(value, list | tuple) or len(value) not in {0, 2}:
+        raise refuse(name, "[least, greatest], or [] for none", value)
+    if not value:
+        return ()
+    least = whole(name, value[0], most=100)
+    return least, whole(name, value[1], least=least, most=100)

@@ -90,7 +90,7 @@ class Intake:
 
     def _rows(self, X: Any) -> tuple[Rows, NDArray[np.bool_]]:
         """A copy of the rows, and which of them are finite."""
-        if self.packed is not None:
+        if self.packed:
             packed = self.packed.pack(X)
             return packed, ~np.isnan(packed[:, 0])
         return self.clipped(self.mapped(X))

@@ -338,11 +338,9 @@ def predicted_of(
     >>> predicted_of([0, 1]), predicted_of(target=Target(0, 1))
     (Classes(labels=[0, 1], cuts=()), Target(low=0.0, high=1.0))
     """
-    if target is None:
-        return NOTHING if classes is None else Classes(classes, cuts or ())
-    if classes is not None:
+    if target and classes is not None:
         raise refuse("classes", "None if there is a target", shown="both")
-    return target
+    return target or (NOTHING if classes is None else Classes(classes, cuts or ()))
 
 
 def predicted_on_card(card: Mapping[str, Any]) -> Predicted:

@@ -59,6 +59,11 @@ def entries_of(rows: Rows) -> NDArray[Any]:
     return rows if isinstance(rows, np.ndarray) else rows.data
 
 
+def dense(rows: Rows) -> NDArray[Any]:
+    """The rows as an array."""
+    return rows if isinstance(rows, np.ndarray) else rows.toarray()
+
+
 def owners_of(rows: Rows) -> NDArray[np.intp]:
     """The row number of each entry of `entries_of`, in a shape that broadcasts.
 

@@ -63,8 +63,7 @@ class Pull:
         if self.regularization is not None:
             pull = positive("regularization", self.regularization) if self.regularization else 0.0
             if pull > LARGEST_PULL:
-                allowed = f"at most {LARGEST_PULL:.4g}"
-                raise refuse("regularization", allowed, self.regularization)
+                raise refuse("regularization", f"at most {LARGEST_PULL:.4g}", self.regularization)
             object.__setattr__(self, "regularization", pull)
 
 

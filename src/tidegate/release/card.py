@@ -192,7 +192,7 @@ class About:
 def protects_of(card: Card) -> Protects:
     """Who is protected, according to a card: records, unless it says otherwise."""
     stated = card.get("protects")
-    if not stated:
+    if stated is None:
         return EACH_RECORD
     return Person(
         contributions=stated["contributions"],

@@ -16,8 +16,7 @@ from sklearn.pipeline import Pipeline
 from tidegate.data.columns import Number, TableColumns
 from tidegate.data.columns.column import Column
 from tidegate.data.feature_map import FeatureMap
-from tidegate.data.maps.clip import NormClip
-from tidegate.data.maps.intercept import AppendIntercept
+from tidegate.data.maps import AppendIntercept, NormClip
 from tidegate.learn.transform import Prepared
 
 Floats = NDArray[np.float64]

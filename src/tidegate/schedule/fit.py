@@ -279,7 +279,7 @@ class Arrived:
     @classmethod
     def of_text(cls, text: str | None, streams: Mapping[str, Steps]) -> "Arrived":
         """The state that `as_text` wrote; ValueError, LookupError or TypeError if it is damaged."""
-        if not text:
+        if text is None:
             return cls()
         numbers = json_of(text)
         chain = {int(level): number for level, number in numbers.pop("chain").items()}

@@ -258,7 +258,7 @@ def _check_complete(rows: list[Any], names: list[str]) -> None:
     """Refuse records to predict that are no objects or lack a column."""
     for place, row in enumerate(rows):
         if not isinstance(row, dict):
-            reason = row.reason if isinstance(row, Unreadable) else "not a JSON object"
+            reason = getattr(row, "reason", "not a JSON object")  # of what is not JSON at all
             raise InvalidValueError(f"records[{place}] is {reason}: correct it, or leave it out")
     missing = [name for name in names if not all(name in each for each in rows)]
     if missing:

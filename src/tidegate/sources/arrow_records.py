@@ -44,7 +44,7 @@ class ArrowRecords:
         places = self.columns.find(schema.names, where)
         if self.columns.spelling == 1:
             self.check_types(schema, where)
-        elif self.columns.person is not None:
+        elif self.columns.person:
             self._check_ids(schema.types[places[-1]], where)
 
     def check_types(self, schema: pa.Schema, where: str) -> None:
@@ -54,11 +54,10 @@ class ArrowRecords:
             self.columns.text: True,
             self.columns.label: not self.columns.number_labels,
         }
-        if self.columns.kinds is not None:
+        own = 0  # columns with kinds, and what is called like one of them if no label is read
+        if self.columns.kinds:
             self._check_kinds(self.columns.kinds, schema, where)
-        own = 0 if self.columns.kinds is None else len(self.columns.features)
-        if self.columns.kinds is not None and self.columns.label in self.columns.features:
-            own += 1  # no label is read
+            own = len(self.columns.features) + (self.columns.label in self.columns.features)
         for name, place in list(zip(self.columns.names, places, strict=False))[own:]:
             kind, text = kinds[place], textual.get(name, False)
             held = _value_type(kind)
@@ -66,7 +65,7 @@ class ArrowRecords:
                 wanted = "text" if text else "numbers"
                 wrong = f"column {name} of {where} must hold {wanted}, got {held}"
                 raise SourceError(wrong + LABELS[text] * (name == self.columns.label))
-        if self.columns.person is not None:
+        if self.columns.person:
             self._check_ids(kinds[places[-1]], where)
 
     def _check_ids(self, kind: pa.DataType, where: str) -> None:
@@ -118,14 +117,11 @@ def values(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     Numbers other than float32 and float64 are always converted to float64: the rounding of a value
     must not depend on whether others are null.
     """
-    if isinstance(column, pa.ChunkedArray):
-        return np.concatenate([values(chunk) for chunk in column.chunks])
+    column = whole_array(column)
+    if is_text(column.type):
+        return objects(_readable(column))
     if column.type not in FLOATS:
-        column = plain(column)
-        if is_text(column.type):
-            return objects(_readable(column))
-        if column.type not in FLOATS:
-            column = column.cast(pa.float64(), safe=False)
+        column = column.cast(pa.float64(), safe=False)
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from tidegate.checks import refuse
-from tidegate.data.columns.table import Table, as_table
+from tidegate.data.columns.table import Table, as_table, names_in
 from tidegate.data.owners import as_list, check_type
 from tidegate.data.values import as_labels
 from tidegate.sources.source import OTHER_SOURCE, RawBatch, SourceError, as_json, objects
@@ -52,10 +52,8 @@ def raw_batch(X: Any, y: Any, persons: Any = None, *, offset: str = "") -> RawBa
     """A batch made in Python, with one record per row."""
     if isinstance(X, str | bytes) or not hasattr(X, "__len__") or getattr(X, "ndim", 2) == 0:
         raise refuse("X", "a batch, with one record per row", type(X).__name__)
-    if isinstance(X, Mapping | pa.Table | pa.RecordBatch):
-        X = as_table(X, list(X) if isinstance(X, Mapping) else X.schema.names)
-    elif hasattr(X, "get_column"):  # polars
-        X = as_table(X, X.columns)
+    if isinstance(X, Mapping | pa.Table | pa.RecordBatch) or hasattr(X, "get_column"):  # polars
+        X = as_table(X, names_in(X) or [])
     # np.array would give all records of a list one type, so that one record could change others.
     rows: Any = X if hasattr(X, "shape") else objects(list(X))
     rows = rows.tocsr() if sparse.issparse(rows) else rows  # other layouts cannot be sliced by row

@@ -40,7 +40,7 @@ def instead(offset: str | None, resume: Resume | None) -> str | None:
     >>> instead("7@-", ("7@-", "9@-")), instead("12@-", ("7@-", "9@-"))
     ('9@-', '12@-')
     """
-    return resume[1] if resume is not None and resume[0] == offset else offset
+    return resume[1] if resume and resume[0] == offset else offset
 
 
 class LostError(Exception):
@@ -212,7 +212,7 @@ class Broker(ConfiguredSource):
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
         """See `Source`; reconnects after temporary failures."""
         place, kept = instead(offset, self.resume), offset
-        columns = self.columns if self.id_header is None else replace(self.columns, person=None)
+        columns = replace(self.columns, person=None) if self.id_header else self.columns
         patience = Patience(str(self), self.patience)
         while True:
             try:

@@ -140,9 +140,8 @@ class Csv(Files):
             data = b"\n".join([*lines, b""])
         quick = types and _is_plain(data, lines, len(names))
         found = _typed(data, len(lines), names, types, self.separator) if quick else None
-        reasons: dict[int, str] = {}
-        if found is not None:
-            read = [found[column] for column in wanted]
+        if found:
+            read, reasons = [found[column] for column in wanted], dict[int, str]()
         else:
             read, reasons = _split(lines, len(names), wanted, self.separator)
         record, label, ids = self.columns.divided(read)
@@ -158,11 +157,10 @@ class Csv(Files):
 
     def _types(self, wanted: list[int]) -> dict[int, pa.DataType]:
         """The types that Arrow may give the columns of any kind, by their place; else none."""
-        kinds = self.columns.kinds
-        if kinds is None:
+        if not self.columns.kinds:
             return {}
         types = dict.fromkeys(wanted, pa.string())
-        for place, each in zip(wanted, kinds.checked, strict=False):
+        for place, each in zip(wanted, self.columns.kinds.checked, strict=False):
             if isinstance(each, Number) and not each.gaps:
                 types[place] = pa.float64()
         if self.columns.number_labels and self.columns.label not in self.columns.features:
@@ -262,8 +260,8 @@ def _one_by_one(
 ) -> tuple[list[pa.Array], dict[int, str]]:
     """The same of some lines, each parsed by itself."""
     rows = [_odd(block[index], width, delimiter) for index in which]
-    reasons = {index: row for index, row in zip(which, rows, strict=True) if isinstance(row, str)}
-    values = ([None if isinstance(row, str) else row[place] for row in rows] for place in wanted)
+    reasons = {index: wrong for index, (_, wrong) in zip(which, rows, strict=True) if wrong}
+    values = ([None if wrong else row[place] for row, wrong in rows] for place in wanted)
     return [pa.array(each, pa.large_string()) for each in values], reasons
 
 
@@ -295,23 +293,22 @@ def _read(
     return {place: one_array(table.column(names[place])) for place in types}
 
 
-def _odd(line: bytes, width: int, delimiter: str) -> list[str] | str:
-    """The values of one line, or the reason why it cannot be read."""
+def _odd(line: bytes, width: int, delimiter: str) -> tuple[Sequence[str], str]:
+    """The values of one line, and why it cannot be read, if so."""
     if len(line) > MAX_LINE_BYTES:
-        return f"longer than {MAX_LINE_BYTES} bytes"
+        return (), f"longer than {MAX_LINE_BYTES} bytes"
     try:
         text = line.decode()
         row = text.split(delimiter)
         if '"' in text:
             row = next(csv.reader([text], delimiter=delimiter, strict=True))
     except UnicodeDecodeError:
-        return "not UTF-8"
+        return (), "not UTF-8"
     except csv.Error:
-        return "a quote out of place"
-    return row if len(row) == width else f"{len(row)} values instead of {width}"
+        return (), "a quote out of place"
+    return row, "" if len(row) == width else f"{len(row)} values instead of {width}"
 
 
 def _arrived(block: Sequence[bytes], names: list[str], delimiter: str, index: int) -> str:
-    row = _odd(block[index], len(names), delimiter)
-    pairs = [("line", block[index])] if isinstance(row, str) else zip(names, row, strict=True)
-    return as_json(dict(pairs))
+    row, wrong = _odd(block[index], len(names), delimiter)
+    return as_json({"line": block[index]} if wrong else dict(zip(names, row, strict=True)))

@@ -38,7 +38,7 @@ class Seen:
     @property
     def digested(self) -> bool:
         """Whether digests were kept."""
-        return self.chain is not None
+        return bool(self.chain)
 
     def __post_init__(self) -> None:
         whole("at", self.at, least=0)
@@ -111,7 +111,7 @@ class Chain:
 
 def resumed(seen: Seen, *, lanes: int = 1, thorough: bool) -> Chain:
     """A chain to check what was read: all of it if thorough, otherwise its last block."""
-    if thorough or seen.chain is None:
+    if thorough or not seen.chain:
         return Chain(seen.block, lanes=lanes)
     start = max(seen.at - 1, 0) // seen.block * seen.block
     return Chain(seen.block, lanes=lanes, at=start, chain=seen.chain)
@@ -151,9 +151,7 @@ def mark(offset: str) -> str:
 
 def consented(offset: str | None, resume: tuple[str, str] | None) -> str | None:
     """Where to continue instead, if `resume` names exactly this offset."""
-    if offset is None or resume is None or resume[0] != mark(offset):
-        return None
-    return resume[1]
+    return resume[1] if offset and resume and resume[0] == mark(offset) else None
 
 
 def as_count(instead: str) -> int:
@@ -204,7 +202,7 @@ class Taken:
 
     def plus(self, name: str, inode: int, tail: str | None) -> "Taken":
         """Add a file, with the digest of its content if known."""
-        short = UNKNOWN if tail is None else bytes.fromhex(tail)[:8]
+        short = bytes.fromhex(tail)[:8] if tail else UNKNOWN
         return Taken((*self.entries, Entry(_short(name), _number(inode), short)))
 
     def pruned(self, present: Iterable[str], folder: str) -> "Taken":

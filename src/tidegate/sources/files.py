@@ -207,7 +207,7 @@ class Files(ConfiguredSource):
 
     def holds(self, path: Path, seen: Seen) -> bool:
         """Whether a file starts with what was read of another file."""
-        return seen.tail is not None and self.tails(path, [seen]).get(seen) == seen.tail
+        return bool(seen.tail) and self.tails(path, [seen]).get(seen) == seen.tail
 
     def batches(self, offset: str | None) -> Iterator[RawBatch]:
         """See `Source`."""
@@ -252,7 +252,7 @@ class Files(ConfiguredSource):
             yield from self._folder(place, instead, checked)
             return
         regular(self.root)
-        if place.file not in {"", self.root.name} and instead is None:
+        if place.file not in {"", self.root.name} and not instead:
             raise ChangedError(
                 f"is not the file {place.file} that was read", "name that file again"
             )
@@ -337,10 +337,10 @@ class Files(ConfiguredSource):
         info = regular(path)
         stamp = _stamp(info)
         unchanged = place.inode == info.st_ino and stamp is not None and stamp == place.stamp
-        if place.last and checked and unchanged and instead is None:
+        if place.last and checked and unchanged and not instead:
             return place
         thorough = not unchanged and not (checked and place.inode == info.st_ino)
-        if instead is not None:
+        if instead:
             begun = Start(passed=as_count(instead))
         else:
             begun = Start(seen=place.seen, thorough=thorough)

@@ -82,7 +82,7 @@ class JsonLines(Files):
     def sample(self, path: Path, most: int) -> dict[str, list[Any]]:
         """See `Files`."""
         with path.open("rb") as file:
-            rows = [row for row in map(parsed, islice(file, most)) if isinstance(row, dict)]
+            rows = [row.object for row in map(parsed, islice(file, most)) if not row.wrong]
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] for name in names}
 

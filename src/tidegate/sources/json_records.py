@@ -36,9 +36,9 @@ def json_batch(block: list[bytes], columns: SourceColumns) -> RawBatch:
     made, unseen = [], Unseen(map(columns.called, columns.read))
     for start in range(0, max(len(block), 1), CHUNK):  # objects take more memory than floats
         rows = [parsed(line) for line in block[start : start + CHUNK]]
-        reasons |= {start + i: row for i, row in enumerate(rows) if isinstance(row, str)}
-        made.append(_slots([{} if isinstance(row, str) else row for row in rows], columns))
-        unseen.look([row for row in rows if not isinstance(row, str)])
+        reasons |= {start + i: row.wrong for i, row in enumerate(rows) if row.wrong}
+        made.append(_slots([row.object for row in rows], columns))
+        unseen.look([row.object for row in rows if not row.wrong])
     X, y, ids = zip(*made, strict=True)
     return RawBatch(
         X=joined(X),
@@ -68,17 +68,24 @@ def _slots(objs: Sequence[Mapping[str, Any]], columns: SourceColumns) -> tuple[A
     return X, objects(values(label)), ids
 
 
-def parsed(line: bytes) -> dict[str, Any] | str:
-    """The object in a line, or the reason why it cannot be read."""
+class Parsed(NamedTuple):
+    """The object in a line, or why it cannot be read."""
+
+    object: Mapping[str, Any] = {}
+    wrong: str = ""
+
+
+def parsed(line: bytes) -> Parsed:
+    """Read a line."""
     if len(line) > MAX_LINE_BYTES:
-        return f"longer than {MAX_LINE_BYTES} bytes"
+        return Parsed(wrong=f"longer than {MAX_LINE_BYTES} bytes")
     try:
         value = json.loads(line.decode())
     except UnicodeDecodeError:
-        return "not UTF-8"
+        return Parsed(wrong="not UTF-8")
     except (ValueError, RecursionError):
-        return "not JSON"
-    return value if isinstance(value, dict) else "not a JSON object"
+        return Parsed(wrong="not JSON")
+    return Parsed(value) if isinstance(value, dict) else Parsed(wrong="not a JSON object")
 
 
 def _number(value: object) -> float:
@@ -92,7 +99,7 @@ def _number(value: object) -> float:
 
 def _arrived(block: list[bytes], index: int) -> str:
     line = block[index]
-    return as_json({"line": line}) if isinstance(parsed(line), str) else line.decode()
+    return as_json({"line": line}) if parsed(line).wrong else line.decode()
 
 
 # --- columns that no record has

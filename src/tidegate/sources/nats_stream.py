@@ -132,7 +132,7 @@ class NatsStream(Broker):
     @property
     def encrypted(self) -> bool:
         """Whether TLS is required."""
-        return self.ca is not None or any(each.startswith("tls:") for each in self.url)
+        return bool(self.ca) or any(each.startswith("tls:") for each in self.url)
 
     def __str__(self) -> str:
         return f"the NATS server at {', '.join(self.url)}"

@@ -216,6 +216,10 @@ def shape_of(columns: SourceColumns) -> Shape:
     return OfNumbers(columns.features, columns.dtype)
 
 
+COUNTED = ("unusable", "bad_values", "gaps", "others", "changed")
+"""What is counted by rules, or by columns; see `Findings`."""
+
+
 @dataclass(kw_only=True)
 class Examined:
     """Adds up what the batches of a file show; a record is used if `Intake` would use it."""
@@ -224,11 +228,9 @@ class Examined:
     predicted: Predicted
     norm: float
     columns: SourceColumns
-    _unusable: Counter[str] = field(default_factory=Counter, init=False)
-    _bad: Counter[str] = field(default_factory=Counter, init=False)
-    _gaps: Counter[str] = field(default_factory=Counter, init=False)
-    _others: Counter[str] = field(default_factory=Counter, init=False)
-    _changed: Counter[str] = field(default_factory=Counter, init=False)
+    _counts: dict[str, Counter[str]] = field(
+        default_factory=lambda: {name: Counter() for name in COUNTED}, init=False
+    )  # by names of findings
     _unknown: Counter[str] = field(default_factory=Counter, init=False)
     _labels: list[NDArray[Any]] = field(default_factory=list, init=False)
     _norms: list[NDArray[np.float64]] = field(default_factory=list, init=False)
@@ -251,7 +253,7 @@ class Examined:
         }
         left = np.ones(raw.n, np.bool_)
         for rule, breaks in broken.items():
-            self._unusable[rule] += int((left & breaks).sum())
+            self._counts["unusable"][rule] += int((left & breaks).sum())
             left &= ~breaks
         self._count_labels(as_labels(raw.y), np.flatnonzero(parsed & ~known))
         self._count_changed(raw)
@@ -269,9 +271,9 @@ class Examined:
         """Which records have a usable value in every column; counts the others by column."""
         given = np.ones(len(parsed), np.bool_)
         for name, wrong, gap, other in self._shape.columns(X):
-            self._bad[name] += int((wrong & parsed).sum())
-            self._gaps[name] += int((gap & parsed).sum())
-            self._others[name] += int((other & parsed).sum())
+            self._counts["bad_values"][name] += int((wrong & parsed).sum())
+            self._counts["gaps"][name] += int((gap & parsed).sum())
+            self._counts["others"][name] += int((other & parsed).sum())
             given &= ~wrong
         return given
 
@@ -285,7 +287,7 @@ class Examined:
             return {}
         without = np.zeros(raw.n, np.bool_)
         without[list(owners_of(raw.persons, ANY_KEY).reasons)] = True
-        self._bad[self.columns.person] += int((without & parsed).sum())
+        self._counts["bad_values"][self.columns.person] += int((without & parsed).sum())
         return {"person": without}
 
     def _count_changed(self, raw: RawBatch) -> None:
@@ -294,10 +296,10 @@ class Examined:
         if isinstance(self.predicted, Classes) and not self.predicted.cuts:
             spelled[self.columns.label] = raw.y
         for name, values in spelled.items():
-            self._changed[name] += _changed(values)
+            self._counts["changed"][name] += _changed(values)
 
     def _count_labels(self, labels: Sequence[Any], unknown: NDArray[np.intp]) -> None:
-        self._bad[self.columns.label] += unknown.size
+        self._counts["bad_values"][self.columns.label] += unknown.size
         for index in unknown.tolist():
             shown = as_json(labels[index])[:60]
             if shown in self._unknown or len(self._unknown) < MAX_DISTINCT_LABELS:
@@ -305,18 +307,15 @@ class Examined:
 
     def findings(self) -> Findings:
         """What all batches show."""
+        counted: Any = {name: dict(+counts) for name, counts in self._counts.items()}  # above 0
         norms = np.concatenate([np.zeros(0), *self._norms])
         at = np.quantile(norms, QUANTILES).tolist() if norms.size else []
         return Findings(
             usable=int(norms.size),
-            unusable={rule: count for rule, count in self._unusable.items() if count},
-            bad_values={name: count for name, count in self._bad.items() if count},
             unknown_labels=tuple(self._unknown.most_common(LABELS_SHOWN)),
-            gaps={name: count for name, count in self._gaps.items() if count},
-            others={name: count for name, count in self._others.items() if count},
-            changed={name: count for name, count in self._changed.items() if count},
             norms=tuple(zip(QUANTILES, at, strict=False)),
             longer=int((norms > self.norm).sum()),
+            **counted,
             **self._found(),
         )
 

@@ -163,7 +163,7 @@ class SourceColumns:
     @property
     def names(self) -> list[str]:
         """The columns of a record, then the label."""
-        return [*(self.features if self.text is None else [self.text]), self.label]
+        return [*([self.text] if self.text else self.features), self.label]
 
     @property
     def read(self) -> list[str]:
@@ -188,7 +188,7 @@ class SourceColumns:
 
     @property
     def _person(self) -> list[str]:
-        return [] if self.person is None else [self.person]
+        return [self.person] if self.person else []
 
     @property
     def batch(self) -> int:
@@ -199,10 +199,10 @@ class SourceColumns:
         >>> SourceColumns(label="y", text="t").batch
         4096
         """
-        if self.text is not None:
+        if self.text:
             return TEXTS
         cells, width = CELLS, len(self.names)
-        if self.kinds is not None:  # packed values take little space
+        if self.kinds:  # packed values take little space
             cells, width = 4 * CELLS, max(self.kinds.packed_width, width)
         fitting = 1 << (cells // width).bit_length() >> 1
         return max(1, min(fitting, MOST))
@@ -233,9 +233,8 @@ delimiter of [source] right?
 
     def divided(self, columns: Sequence[Column]) -> tuple[Sequence[Column], Column, Column | None]:
         """The columns of `read` as those of the record, the label, and the one with ids if any."""
-        if self.person is None:
-            return columns[:-1], columns[-1], None
-        return columns[:-2], columns[-2], columns[-1]
+        record, (label, *ids) = columns[: len(self.names) - 1], columns[len(self.names) - 1 :]
+        return record, label, ids[0] if ids else None
 
     def records(
         self,
@@ -255,9 +254,9 @@ delimiter of [source] right?
             texts: Makes texts of a column, with None for what is none.
             numbers: Makes numbers of each column, with NaN for what is none.
         """
-        if self.kinds is not None:
+        if self.kinds:
             return Table(dict(zip(self.features, map(values, columns), strict=True)), n)
-        if self.text is not None:
+        if self.text:
             return objects(texts(columns[0]))
         return self.matrix(numbers(columns), n)
 

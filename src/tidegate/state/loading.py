@@ -12,8 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from tidegate.checks import InvalidValueError, positive, refuse, whole
 from tidegate.data.feature_map import FeatureMap
-from tidegate.data.maps.center import CenterScale
-from tidegate.data.maps.clip import NormClip
+from tidegate.data.maps import CenterScale, NormClip
 from tidegate.data.predicted import Target
 from tidegate.data.rows import NO_MIX
 from tidegate.learn.transform import Transform

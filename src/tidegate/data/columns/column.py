@@ -79,9 +79,11 @@ def texts_or_false(name: str, value: object) -> tuple[str, ...] | Literal[False]
     """A list of different texts, which may be empty; or false."""
     if value is False:
         return False
-    good = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-    if not isinstance(value, list | tuple) or not good or len(set(value)) != len(value):
-        raise refuse(name, "a list of different texts, or false for a column without gaps", value)
+    allowed = "a list of different texts, or false for a column without gaps"
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise refuse(name, allowed, value)
+    if len(set(value)) != len(value):
+        raise refuse(name, allowed, value)
     return tuple(value)
 
 

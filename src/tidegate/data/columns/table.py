@@ -96,19 +96,24 @@ def as_table(X: Any, names: Sequence[str]) -> Table:
     {'b': ['x', None], 'a': [1, None]}
     """
     columns = X.columns if isinstance(X, Table) else X
-    if isinstance(columns, pa.Table | pa.RecordBatch):
-        check_names(columns.schema.names, names)
-    elif isinstance(columns, Mapping):
-        check_names(list(columns), names)
-    elif hasattr(columns, "columns"):  # pandas or polars
-        check_names([str(name) for name in columns.columns], names)
-    else:
+    present = names_in(columns)
+    if present is None:
         return _of_rows(X, names)
+    check_names(present, names)
     taken = {name: _values(columns[name]) for name in names}
     lengths = {len(values) for values in taken.values()}
     if len(lengths) > 1:
         raise refuse("X", "columns of the same length", shown=f"lengths {sorted(lengths)}")
     return Table(taken, max(lengths, default=0))
+
+
+def names_in(columns: Any) -> list[str] | None:
+    """The names of the columns of a table of any library; None if they have none."""
+    if isinstance(columns, Mapping):
+        return list(columns)
+    if isinstance(columns, pa.Table | pa.RecordBatch):
+        return list(columns.schema.names)
+    return [str(name) for name in columns.columns] if hasattr(columns, "columns") else None
 
 
 def check_names(present: Sequence[str], names: Sequence[str]) -> None:
@@ -146,12 +151,9 @@ def _values(values: Any) -> Values:
 
 def _of_array(values: Any) -> Values:
     """An array of numbers or times as an Arrow array; the others as a list."""
-    if isinstance(values, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(values).tolist()
-        return [None if hidden else v for hidden, v in zip(mask, values.data.tolist(), strict=True)]
-    if values.dtype.kind in "biufM":
-        return pa.array(values)
-    return list(values.tolist())
+    if isinstance(values, np.ma.MaskedArray) or values.dtype.kind not in "biufM":
+        return list(values.tolist())  # None for what is masked
+    return pa.array(values)
 
 
 def _of_series(series: Any) -> Values:

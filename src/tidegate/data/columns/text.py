@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array, hstack
 
-from tidegate.checks import InvalidValueError, Later, refuse, whole
+from tidegate.checks import InvalidValueError, Later, whole
 from tidegate.data.columns.column import Cells, Floats, OneVector, none, register, unless_none
 from tidegate.data.encoder import Encoder, text_encoder
 from tidegate.data.encoder.encoder import LENGTH, digests, path
-from tidegate.data.feature_map import Graph
+from tidegate.data.feature_map import Graph, lengths
 from tidegate.data.rows import clip_rows
 from tidegate.data.values import Odd, is_text, respelled, spelled
 from tidegate.kinds import parameter
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from tidegate.data.maps import HashedText
 else:
     maps = Later("tidegate.data.maps")
-
-
-def lengths(name: str, value: object) -> tuple[int, ...]:
-    """The least and greatest length of n-grams, or an empty list for none."""
-    if not isinstance(value, list | tuple) or len(value) not in {0, 2}:
-        raise refuse(name, "[least, greatest], or [] for none", value)
-    if not value:
-        return ()
-    least = whole(name, value[0], most=100)
-    return least, whole(name, value[1], least=least, most=100)
 
 
 @register

@@ -350,22 +350,14 @@ def _floored(values: pa.Array) -> pa.Array:
     return values.cast(pa.timestamp("s"), safe=False)
 
 
-def _hour(graph: Graph, seconds: str) -> str:
-    return graph.op("Mod", seconds, DAY)
-
-
-def _weekday(graph: Graph, seconds: str) -> str:
-    return graph.op("Mod", graph.op("Add", _days(graph, seconds), 3), 7)
-
-
 def _month(graph: Graph, seconds: str) -> str:
     *_, month = _calendar(graph, seconds)
     return graph.op("Mod", graph.op("Add", month, 2), 12)
 
 
 PLACES_IN_ONNX: dict[str, Callable[[Graph, str], str]] = {
-    "hour": _hour,
-    "weekday": _weekday,
+    "hour": lambda graph, seconds: graph.op("Mod", seconds, DAY),
+    "weekday": lambda graph, seconds: graph.op("Mod", graph.op("Add", _days(graph, seconds), 3), 7),
     "month": _month,
 }
 """What adds the places that `ticks` returns to an ONNX graph."""
@@ -382,10 +374,7 @@ def _calendar(graph: Graph, seconds: str) -> tuple[str, str, str]:
 
     So leap days are the last of their years.
     """
-
-    def divided(what: str, by: int) -> str:  # all numbers here are 0 or more
-        return graph.op("Div", what, by)
-
+    divided = partial(graph.op, "Div")  # rounded down: all numbers here are 0 or more
     shifted = graph.op("Add", _days(graph, seconds), 719_468)  # since 1 March of the year 0
     era = divided(shifted, 146_097)
     day = graph.op("Sub", shifted, graph.op("Mul", era, 146_097))

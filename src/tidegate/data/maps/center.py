@@ -17,6 +17,7 @@ from tidegate.data.rows import (
     NO_MIX,
     Rows,
     centred_rows,
+    dense,
     mixes,
     nan_if_not_finite,
     on_mix_lattice,
@@ -52,8 +53,8 @@ class CenterScale(OneToOneFeatureMixin, RecordMap):
 
     def _map(self, rows: Rows) -> Rows:
         center, scale, mix = self._numbers()
-        if not isinstance(rows, np.ndarray) and (center.any() or mix.size):
-            rows = rows.toarray()
+        if center.any() or mix.size:
+            rows = dense(rows)
         return nan_if_not_finite(centred_rows(rows, center, scale, self.constant, mix))
 
     def _numbers(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

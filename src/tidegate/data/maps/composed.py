@@ -27,7 +27,7 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.data.feature_map import FeatureMap, Step, described_map, known
 from tidegate.data.maps.one_record import NeverFitted, OneByOne
 from tidegate.data.maps.record_map import RecordMap
-from tidegate.data.rows import Rows
+from tidegate.data.rows import Rows, dense
 from tidegate.data.values import as_texts
 
 TEXTS = (FeatureHasher, HashingVectorizer)
@@ -97,9 +97,7 @@ class ComposedMap:
             if not hasattr(self, "_one_by_one"):
                 self._one_by_one = OneByOne.fitted(_trusting(self.given), batch)
             rows = self._one_by_one.rows(batch)
-        if isinstance(rows, np.ndarray) or rows.shape[1] > NARROW:
-            return rows
-        return np.asarray(rows.toarray())
+        return dense(rows) if rows.shape[1] <= NARROW else rows
 
     def get_feature_names_out(self, input_features: object = None) -> Any:  # noqa: ARG002
         """The names of the features, as scikit-learn names them after the first batch."""
@@ -157,8 +155,10 @@ def _takes_texts(features: Any) -> bool:
     return isinstance(first, TEXTS) or bool(getattr(first, "takes_text", False))
 
 
-COMPOSITES = (ColumnTransformer, FeatureUnion, Pipeline)
-"""What holds other transformers, and learns nothing itself."""
+HELD = {ColumnTransformer: "transformers", FeatureUnion: "transformer_list", Pipeline: "steps"}
+"""Where composites hold other transformers, each after its name; they learn nothing themselves."""
+
+COMPOSITES = tuple(HELD)
 
 WORDS = ("passthrough", "drop", None)
 """What scikit-learn allows in place of a transformer."""
@@ -229,13 +229,11 @@ def family(part: Any) -> type | None:
 
 def inside(composite: Any) -> Iterator[Any]:
     """The transformers that a composite holds, and words in place of one; none for others."""
+    for kind, name in HELD.items():
+        if isinstance(composite, kind):
+            yield from (part for _, part, *_ in getattr(composite, name))
     if isinstance(composite, ColumnTransformer):
-        yield from (part for _, part, _ in composite.transformers)
         yield composite.remainder
-    elif isinstance(composite, FeatureUnion):
-        yield from (part for _, part in composite.transformer_list)
-    elif isinstance(composite, Pipeline):
-        yield from (part for _, part in composite.steps)
 
 
 def check_stateless(features: Any) -> None:

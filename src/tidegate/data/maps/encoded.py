@@ -8,15 +8,14 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import positive, real, refuse, whole
 from tidegate.data.encoder import Encoder, OnnxImage, text_encoder
 from tidegate.data.encoder.encoder import LENGTH, Vectors, digests, path
 from tidegate.data.feature_map import register
-from tidegate.data.maps.record_map import RecordMap
-from tidegate.data.rows import Rows
+from tidegate.data.maps.record_map import RecordMap, TextMap
+from tidegate.data.rows import Rows, dense
 from tidegate.kinds import parameter
 
 
@@ -64,7 +63,7 @@ class FrozenMap(ClassNamePrefixFeaturesOutMixin):
 
 @register
 @dataclass(eq=False, repr=False)
-class EncodedText(FrozenMap, TransformerMixin, BaseEstimator):
+class EncodedText(FrozenMap, TextMap):
     """Turn each text into a vector of norm 1 by a public sentence model or table of vectors.
 
     The files are frozen when they are first used: their SHA-256 is on the card, and changed files
@@ -79,6 +78,7 @@ class EncodedText(FrozenMap, TransformerMixin, BaseEstimator):
         digest: the SHA-256 of both files, joined by +; None for those of the files as they are.
 
     >>> from tempfile import mkdtemp
+    >>> import numpy as np
     >>> from safetensors.numpy import save_file
     >>> from tokenizers import Tokenizer, models, pre_tokenizers
     >>> words = Tokenizer(models.WordLevel({"tide": 0, "gate": 1, "?": 2}, unk_token="?"))
@@ -94,8 +94,6 @@ class EncodedText(FrozenMap, TransformerMixin, BaseEstimator):
 
     kind: ClassVar[str] = "encoder"
     about: ClassVar[str] = "text through a public frozen model"
-    takes_text: ClassVar[bool] = True
-    takes_columns: ClassVar[bool] = False
     files: ClassVar[tuple[str, ...]] = ("encoder", "tokenizer")
 
     encoder: str = parameter("the path of an .onnx or .safetensors file", path)
@@ -126,16 +124,7 @@ class EncodedText(FrozenMap, TransformerMixin, BaseEstimator):
 
     def transform(self, X: Sequence[object]) -> Vectors:
         """The vector of each text, shape (records, features), float32."""
-        if isinstance(X, str) or getattr(X, "ndim", 1) != 1:
-            raise refuse("the records", "a sequence of texts", shown=type(X).__name__)
-        return self.opened().encode(list(X))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.string = True
-        tags.input_tags.two_d_array = False
-        return tags
+        return self.opened().encode(self._texts(X))
 
 
 @register
@@ -203,7 +192,7 @@ class EncodedImage(FrozenMap, RecordMap):
 
     def _map(self, rows: Rows) -> Rows:
         self._check_columns(rows)
-        return self.opened().encode(rows if isinstance(rows, np.ndarray) else rows.toarray())
+        return self.opened().encode(dense(rows))
 
     def _check_columns(self, rows: Rows) -> None:
         columns = self.opened().columns

@@ -2,23 +2,22 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from tidegate.checks import refuse, whole
-from tidegate.data.columns.text import lengths
-from tidegate.data.feature_map import register
+from tidegate.checks import whole
+from tidegate.data.feature_map import lengths, register
+from tidegate.data.maps.record_map import TextMap
 from tidegate.kinds import parameter
 
 
 @register
 @dataclass(eq=False, repr=False)
-class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class HashedText(TextMap):
     """Count the words and character n-grams of a text, hashed into a fixed number of columns.
 
     The hash is MurmurHash3 with a fixed seed; one of its bits is a sign, so that collisions cancel
@@ -38,8 +37,6 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     kind: ClassVar[str] = "text"
     about: ClassVar[str] = "hashed words and character n-grams"
-    takes_text: ClassVar[bool] = True
-    takes_columns: ClassVar[bool] = False
 
     n_features: int = parameter("the number of columns", whole, default=2**18)
     words: Sequence[int] | None = parameter(
@@ -59,9 +56,7 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def transform(self, X: Sequence[object]) -> csr_array:
         """The counts of each text, shape (records, n_features)."""
-        if isinstance(X, str) or getattr(X, "ndim", 1) != 1:
-            raise refuse("the records", "a sequence of texts", shown=type(X).__name__)
-        texts = list(X)
+        texts = self._texts(X)
         columns = whole("n_features", self.n_features, most=2**31 - 1)
         grams = self._grams()
         if not texts:  # scikit-learn's hasher takes one at least
@@ -86,13 +81,6 @@ class HashedText(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             return (f"{kind} {gram}" for kind in split for gram in split[kind](encodable))
 
         return grams
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.string = True
-        tags.input_tags.two_d_array = False
-        return tags
 
 
 def _lengths(kind: str, lengths: Sequence[int]) -> tuple[int, int]:

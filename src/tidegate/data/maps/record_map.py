@@ -1,12 +1,14 @@
-"""The base class of feature maps of numbers."""
+"""The base classes of feature maps: of numbers, and of texts."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
+from tidegate.checks import refuse
 from tidegate.data.rows import Rows, as_rows
 from tidegate.data.values import as_numbers
 
@@ -48,4 +50,23 @@ class RecordMap(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64"]
+        return tags
+
+
+class TextMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer that maps each text by itself, bit for bit, and learns nothing."""
+
+    takes_text: ClassVar[bool] = True
+    takes_columns: ClassVar[bool] = False
+
+    def _texts(self, X: Sequence[object]) -> list[object]:
+        if isinstance(X, str) or getattr(X, "ndim", 1) != 1:
+            raise refuse("the records", "a sequence of texts", shown=type(X).__name__)
+        return list(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
         return tags

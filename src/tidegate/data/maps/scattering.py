@@ -13,7 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from tidegate.checks import whole
 from tidegate.data.feature_map import register
 from tidegate.data.maps.record_map import RecordMap
-from tidegate.data.rows import Rows, chunks, row_exponents
+from tidegate.data.rows import Rows, chunks, dense, row_exponents
 from tidegate.kinds import parameter
 
 ANGLES = 8
@@ -81,7 +81,7 @@ class Scattering(ClassNamePrefixFeaturesOutMixin, RecordMap):
         features = np.full((count, CHANNELS * cells(height) * cells(width)), np.nan, np.float32)
         usable = row_exponents(rows)[1]
         for part in chunks(rows):
-            block = rows[part] if isinstance(rows, np.ndarray) else rows[part].toarray()
+            block = dense(rows[part])
             for i in np.flatnonzero(usable[part]):
                 pixels = np.zeros(height * width)
                 pixels[:columns] = block[i]

@@ -355,11 +355,7 @@ class Config:
 
     def configured(self) -> dict[str, ConfiguredSource]:
         """The source that [source] names for each stream, not opened yet."""
-        if not self.source:
-            return {}
-        if isinstance(self.source, TwoSources):
-            return {"source": self.source.source.build(), "target": self.source.target.build()}
-        return {"records": self.source.build()}
+        return self.source.streams() if self.source else {}
 
     @property
     def follows(self) -> bool:

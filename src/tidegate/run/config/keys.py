@@ -36,8 +36,8 @@ class ConfigError(InvalidValueError):
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
-        more = len(self.mistakes) - MAX_MISTAKES
-        rest = [f"{more:,} more mistakes follow"] if more > 0 else []
+        more = f"{len(self.mistakes) - MAX_MISTAKES:,} more mistakes follow"
+        rest = [more] * (len(self.mistakes) > MAX_MISTAKES)
         super().__init__("\n".join([*self.mistakes[:MAX_MISTAKES], *rest]))
 
 
@@ -93,8 +93,6 @@ def ascending(name: str, value: object) -> tuple[float, ...]:
     """One or more finite numbers, each larger than the one before."""
     allowed = "a list of one or more numbers, each larger than the one before"
     if not isinstance(value, list | tuple) or not value:
-        raise refuse(name, allowed, value)
-    if any(isinstance(each, bool) or not isinstance(each, int | float) for each in value):
         raise refuse(name, allowed, value)
     numbers = tuple(map(real, value))
     if not all(map(math.isfinite, numbers)) or any(a >= b for a, b in pairwise(numbers)):
@@ -181,10 +179,9 @@ def mistakes_of(checks: Mapping[str, Callable[[], object]]) -> Iterator[str]:
 
 def unknown_key(prefix: str, name: str, allowed: list[str]) -> str:
     """The error for a key that a table does not have."""
-    given = shortened(name, 60)
-    near = get_close_matches(given, allowed, n=1)
+    near = get_close_matches(shortened(name, 60), allowed, n=1)
     hint = f"did you mean {prefix}{near[0]}?" if near else f"allowed are {', '.join(allowed)}"
-    return f"{prefix}{given} is not a known key: {hint}"
+    return f"{prefix}{shortened(name, 60)} is not a known key: {hint}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -287,6 +287,10 @@ class SourceTable(KindTable):
         """The source; `opened` makes it readable."""
         return source_kind(self.type)(**self.parameters)
 
+    def streams(self) -> dict[str, ConfiguredSource]:
+        """The source of each stream: of the only one."""
+        return {"records": self.build()}
+
 
 def one_source(path: str, given: object) -> SourceTable:
     """Read the table, and report every mistake with the path of its key."""
@@ -326,6 +330,10 @@ class TwoSources:
 
     source: SourceTable = key(one_source, "of the source stream")
     target: SourceTable = key(one_source, "of the target stream")
+
+    def streams(self) -> dict[str, ConfiguredSource]:
+        """The source of each stream."""
+        return {"source": self.source.build(), "target": self.target.build()}
 
 
 def one_or_two(name: str, value: object) -> SourceTable | TwoSources:

@@ -9,7 +9,6 @@ from tidegate.checks import refuse
 from tidegate.data.feature_map import configurable
 from tidegate.learn.preparation import preparation_of
 from tidegate.run.config.keys import ConfigError, mistakes_of
-from tidegate.run.config.kind_tables import TwoSources
 from tidegate.schedule import TwoStream
 
 if TYPE_CHECKING:
@@ -83,12 +82,12 @@ def text_mistakes(config: "Config") -> Iterator[str]:
 
 def source_mistakes(config: "Config") -> Iterator[str]:
     """Sources that do not fit the number of streams."""
-    two = config.schedule.kind == "twostream"
-    if config.source and two and not isinstance(config.source, TwoSources):
+    two, given = config.schedule.kind == "twostream", config.configured()
+    if given and two and "target" not in given:
         yield "source must be [source.source] and [source.target] for a twostream schedule"
-    if sum(each.piped for each in config.configured().values()) > 1:
+    if sum(each.piped for each in given.values()) > 1:
         yield 'source.target.path must not be "-" too: use a file or folder for one of the two'
-    if isinstance(config.source, TwoSources) and not two:
+    if "target" in given and not two:
         yield f"source must be one table, [source], for a {config.schedule.kind} schedule"
 
 

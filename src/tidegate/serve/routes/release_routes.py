@@ -16,8 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from tidegate.checks import MAX_COUNT, InvalidValueError
 from tidegate.release import StoredRelease
-from tidegate.release.export_formats import to_md, to_safetensors
-from tidegate.release.onnx_release import to_onnx
+from tidegate.release.export_formats import to_md, to_onnx, to_safetensors
 from tidegate.serve import examples
 from tidegate.serve.access_tokens import Token
 from tidegate.serve.gate_runner import Current

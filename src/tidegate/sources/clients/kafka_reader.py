@@ -42,7 +42,7 @@ def reading(source: KafkaTopic, places: dict[int, PartitionOffset]) -> Iterator[
 
 def _client(source: KafkaTopic) -> Consumer:
     """A client; the user's settings cannot override those that exactly-once reading needs."""
-    more = {} if source.settings is None else read_settings(source.settings)
+    more = read_settings(source.settings) if source.settings else {}
     settings: dict[str, str | int | float | bool | None] = {
         **more,
         "bootstrap.servers": ",".join(source.servers),
@@ -78,7 +78,7 @@ def read_settings(file: str) -> dict[str, str]:
         if not line or line.startswith("#"):
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
-        if not equals or re.fullmatch(r"[a-z0-9]+(\.[a-z0-9]+)+", name) is None:
+        if not equals or not re.fullmatch(r"[a-z0-9]+(\.[a-z0-9]+)+", name):
             allowed = "must be a setting such as sasl.username=ward"
             raise SourceError(f"line {number} of {file}, named by source.settings, {allowed}")
         settings[name] = value
@@ -116,7 +116,7 @@ class Reader:
             while self._next[partition] < stop and len(bodies) < most:
                 for message in self._some(partition, stop, most - len(bodies)):
                     bodies.append(message.value() or b"")
-                    if (name := self._source.id_header) is not None:
+                    if name := self._source.id_header:
                         ids.append(_id(message, name))
                     self._places[partition] = _place(message)
             if bodies:

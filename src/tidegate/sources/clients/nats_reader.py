@@ -209,24 +209,24 @@ class Reader:
         """
         messages: list[Msg] = []
         most = batch_size(self._source.columns)
-        while self._left and self._gap is None and len(messages) < most:
+        while self._left and not self._gap and len(messages) < most:
             try:
                 messages += await self._next(most - len(messages))
             except LostError as error:
                 self._gap = error
-        if self._gap is not None and not messages:
+        if self._gap and not messages:
             raise self._gap
         if not messages:
             return None
         name, bodies = self._source.id_header, [message.data for message in messages]
-        ids = None if name is None else [id_of((each.headers or {}).get(name)) for each in messages]
+        ids = [id_of((each.headers or {}).get(name)) for each in messages] if name else None
         return Pulled(bodies, self._place.text(), ids)
 
     async def _next(self, most: int) -> list[Msg]:
         """Up to `most` messages: at most `BYTES`, or one longer message."""
         with _explained(self._source):
             messages = await self._some(min(self._left, most), BYTES) or await self._some(1)
-            if self._source.subject is None:
+            if not self._source.subject:
                 messages = self._before_gap(messages)
             else:  # the next messages may be lost by now, of any subject
                 info = await self._jetstream.stream_info(self._source.stream)
@@ -283,7 +283,7 @@ class Reader:
         self._done.set()
 
     def _gone(self, taken: int, first: int) -> LostError:
-        whose = "" if self._source.subject is None else " (maybe of other subjects)"
+        whose = " (maybe of other subjects)" if self._source.subject else ""
         which = f"messages {taken + 1} to {first - 1}{whose}"
         return self._lost(f"has lost {which} before they were taken", first - 1)
 
@@ -294,7 +294,7 @@ class Reader:
     async def close(self) -> None:
         """Delete the consumer and close the connection, or leave that to the server."""
         with suppress(Exception):
-            if self._consumer is not None and self._client.is_connected:
+            if self._consumer and self._client.is_connected:
                 await self._jetstream.delete_consumer(self._source.stream, self._consumer)
         with suppress(Exception):  # the client hangs after a failed handshake
             await asyncio.wait_for(self._client.close(), 1)
