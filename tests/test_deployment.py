@@ -15,7 +15,7 @@ import click
 import pytest
 
 from tidegate.cli.main import tidegate
-from tidegate.serve.audit import FILE as AUDIT
+from tidegate.serve.access_tokens import AUDIT
 
 ROOT = Path(__file__).parent.parent
 CONTRIB = ROOT / "contrib"

@@ -7,6 +7,7 @@ service reads every encoding of a value alike, by rule 2 of spelling.
 import json
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -31,11 +32,10 @@ from tidegate.data.values import (
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 
+ALLOWED_IDS = "all texts or all whole numbers"
+
 NOTHING_READABLE = "<what no kind of column reads>"
 """Stands for an object that is neither a text nor a number, a time or a list."""
-
-NUMBERS = {np.dtype(kind) for kind in "?bhilBHILfd"}
-"""Types of numbers that Arrow takes as they are."""
 
 TIED = ({int, float}, {str, bytes})
 """Types that Arrow puts into one column without a change to their values."""
@@ -51,10 +51,10 @@ def body_of(X: Any, y: Any = None, persons: Any = None) -> tuple[bytes, str]:
     """
     if isinstance(y, str) or _has_names(X, labelled=y is not None):
         return _named(X, y, persons)
-    ids = None if persons is None else _ids(persons)
+    owned = {} if persons is None else {"persons": _ids(persons)}
     if isinstance(X, list) and not any(isinstance(each, list | tuple | np.ndarray) for each in X):
         given = {"x": _json(X)} if y is None else {"x": _json(X), "y": _json(as_labels(y))}
-        given |= {} if ids is None else {"persons": ids.to_pylist()}
+        given |= {name: ids.to_pylist() for name, ids in owned.items()}
         return json.dumps(given).encode(), JSON
     rows = as_rows(as_numbers(X))
     if not isinstance(rows, np.ndarray):
@@ -63,9 +63,7 @@ def body_of(X: Any, y: Any = None, persons: Any = None) -> tuple[bytes, str]:
     columns = {"x": pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])}
     if y is not None:
         columns["y"] = column_of_any(y if isinstance(y, np.ndarray) else as_labels(y))
-    if ids is not None:
-        columns["persons"] = ids
-    return _stream(pa.table(columns)), ARROW
+    return _stream(pa.table(columns | owned)), ARROW
 
 
 def _has_names(X: Any, *, labelled: bool) -> bool:
@@ -95,8 +93,8 @@ def _named(X: Any, y: Any, persons: Any) -> tuple[bytes, str]:
 def _names(X: Any) -> list[str]:
     if isinstance(X, Mapping):
         return [str(name) for name in X]
-    names = X.schema.names if hasattr(X, "schema") and hasattr(X, "column_names") else None
-    names = list(getattr(X, "columns", ()) if names is None else names)
+    is_arrow = hasattr(X, "schema") and hasattr(X, "column_names")
+    names = list(X.schema.names if is_arrow else getattr(X, "columns", ()))
     if not names:
         raise refuse("X", "a table with names, such as a DataFrame", shown=type(X).__name__)
     if len(set(names)) < len(names):
@@ -123,48 +121,53 @@ def column_of_any(values: Any) -> pa.Array:
         values = as_labels(values)
     kinds = {type(each) for each in values} - {type(None)}
     if len(kinds) <= 1 or any(kinds <= tied for tied in TIED):
-        try:
+        # Texts that are not Unicode, or lists of different things, become texts below.
+        with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
             made = pa.array(values, from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            made = None  # such as texts that are not Unicode, or lists of different things
-        if made is not None and (is_flat(made.type) or is_list(made.type)):
-            return made
+            if is_flat(made.type) or is_list(made.type):
+                return made
     return pa.array(list(map(_text, values)), pa.large_string())
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Any) -> str | None:  # noqa: PLR0911 (a table of types)
     """A value as a text that every kind of column reads as the value."""
-    value = scalar(value)
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, np.datetime64):
-        return str(value)
-    if isinstance(value, list | tuple | np.ndarray):
-        return json.dumps(_json(value))
-    text = spelled(value) if isinstance(value, int | float | Decimal | bytes) else value
-    return text if isinstance(text, str | None) else NOTHING_READABLE
+    match scalar(value):
+        case None:
+            return None
+        case str() as text:
+            return text.encode(errors="replace").decode()
+        case date() as day:
+            return day.isoformat()
+        case np.datetime64() as time:
+            return str(time)
+        case list() | tuple() | np.ndarray() as values:
+            return json.dumps(_json(values))
+        case int() | float() | Decimal() | bytes() as number:
+            read = spelled(number)
+            return read if isinstance(read, str) else NOTHING_READABLE
+    return NOTHING_READABLE
 
 
 def _json(values: Iterable[Any]) -> list[Any]:
     return [_json_value(each) for each in values]
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: Any) -> Any:  # noqa: PLR0911 (a table of types)
     """A value that JSON can hold, which the service reads alike."""
-    value = scalar(value)
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()
-    if isinstance(value, Mapping):
-        return {str(name): _json_value(each) for name, each in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return _json(value)
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int) and abs(value) < 2**63:
-        return value
-    return value if isinstance(value, float) and math.isfinite(value) else _text(value)
+    match scalar(value):
+        case str() as text:
+            return text.encode(errors="replace").decode()
+        case Mapping() as record:
+            return {str(name): _json_value(each) for name, each in record.items()}
+        case list() | tuple() | np.ndarray() as values:
+            return _json(values)
+        case None | bool() as known:
+            return known
+        case int() as number if abs(number) < 2**63:
+            return number
+        case float() as number if math.isfinite(number):
+            return number
+    return _text(value)
 
 
 def _stream(table: Any) -> bytes:
@@ -185,9 +188,8 @@ def _ids(persons: Any) -> Any:
     try:
         ids = persons if isinstance(persons, pa.Array) else pa.array(persons, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError):  # its text would quote an id
-        ids = None
+        raise refuse("persons", ALLOWED_IDS, shown="several types") from None
     kinds = pa.types.is_integer, pa.types.is_string, pa.types.is_large_string
-    if ids is None or not any(is_kind(ids.type) for is_kind in kinds):
-        kind = "several types" if ids is None else str(ids.type)
-        raise refuse("persons", "all texts or all whole numbers", shown=kind)
+    if not any(is_kind(ids.type) for is_kind in kinds):
+        raise refuse("persons", ALLOWED_IDS, shown=str(ids.type))
     return ids

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import json_lines, tidegate
-from tidegate.demo.demo_state import STATE, config, config_for
-from tidegate.demo.drifting_stream import DriftingStream
+from tidegate.demo.demo_state import STATE, DriftingStream, config, config_for
 from tidegate.gate import Config, Gate
 
 MINE = """

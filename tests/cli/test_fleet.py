@@ -23,8 +23,8 @@ from tests.state.natsserver import Server, needs_server
 from tests.state.object_store import objects
 from tests.state.postgres_server import needs_postgres, on_server
 from tests.state.sent import messages
-from tidegate.cli import fleet_scheduler
-from tidegate.cli.fleet_members import Fleet, Member, MemberStatus, member_row
+from tidegate.cli import fleet as fleets
+from tidegate.cli.fleet import Fleet, Member, MemberStatus, member_row
 from tidegate.gate import Gate
 from tidegate.state.damage import HISTORY
 from tidegate.state.publish_folder import newest_published
@@ -196,14 +196,14 @@ def test_members_take_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: dict[str, list[Any]]
 ) -> None:
     make(tmp_path, {name: MEMBERS[name] for name in ("south", "east")})
-    monkeypatch.setattr(fleet_scheduler, "SLICE", 0.0)
+    monkeypatch.setattr(fleets, "SLICE", 0.0)
     order: list[str] = []
 
-    def on_turn(member: Member, status: MemberStatus, turn: fleet_scheduler.Turn) -> None:
+    def on_turn(member: Member, status: MemberStatus, turn: fleets.Turn) -> None:
         assert turn.more == (status.state == "running")
         order.append(member.name)
 
-    statuses = fleet_scheduler.run_fleet(
+    statuses = fleets.run_fleet(
         Fleet.load(tmp_path / "fleet.toml"), workers=1, follow=False, on_turn=on_turn
     )
     assert statuses == dict.fromkeys(["south", "east"], MemberStatus(state="finished"))

@@ -71,7 +71,7 @@ def test_a_command_that_runs_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> N
     def large(*_: object) -> None:
         raise MemoryError("a value that must not be shown")
 
-    monkeypatch.setattr("tidegate.cli.plan_command.one_stream", large)
+    monkeypatch.setattr("tidegate.cli.plan_command.planned", large)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
     done = tidegate(*PLAN)
     said = "not enough memory: stop other programs, or use a machine with more"

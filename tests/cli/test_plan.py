@@ -424,7 +424,7 @@ def test_our_own_mistakes_end_with_1(
     def broken(*_: object) -> None:
         raise RuntimeError("a value that must not be shown")
 
-    monkeypatch.setattr("tidegate.cli.plan_command.one_stream", broken)
+    monkeypatch.setattr("tidegate.cli.plan_command.planned", broken)
     monkeypatch.setattr("sys.argv", ["tidegate", *SLIDING])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -12,7 +12,7 @@ from pyarrow import csv, parquet
 import tidegate as tg
 from tests.cli.run import json_lines, tidegate
 from tests.state.released import made
-from tidegate.cli import prediction_file
+from tidegate.cli import predict_command
 from tidegate.cli.weights_command import weight_rows
 from tidegate.gate import Config, Gate
 from tidegate.release import Model, export_formats, seal
@@ -118,7 +118,7 @@ def test_a_target_has_weights_in_its_unit(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("together", [7, 2**16])
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
 def test_predictions_in_a_file(name: str, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prediction_file, "ROWS_PER_WRITE", together)
+    monkeypatch.setattr(predict_command, "ROWS_PER_WRITE", together)
     Path(name).write_text("an earlier file")
     done = tidegate("predict", "published", "new.csv", "--output", name)
     assert done.returncode == 0
@@ -160,7 +160,7 @@ def test_an_output_never_replaces_what_is_read(folder: Path) -> None:
 
 def test_a_file_appears_whole_or_not_at_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands there stays if predictions end half way, and nothing else is left behind."""
-    monkeypatch.setattr(prediction_file, "ROWS_PER_WRITE", 10)
+    monkeypatch.setattr(predict_command, "ROWS_PER_WRITE", 10)
     Path("p.csv").write_text("an earlier file")
     names = sorted(each.name for each in folder.iterdir())
     real, parts = pa.Table.from_pylist, []
@@ -172,7 +172,7 @@ def test_a_file_appears_whole_or_not_at_all(folder: Path, monkeypatch: pytest.Mo
         return real(part, schema)
 
     table = type("Table", (), {"from_pylist": staticmethod(failing)})
-    monkeypatch.setattr("tidegate.cli.prediction_file.pa.Table", table)
+    monkeypatch.setattr("tidegate.cli.predict_command.pa.Table", table)
     done = tidegate("predict", "published", "new.csv", "--output", "p.csv")
     assert done.returncode == 2
     assert "No space left" in done.stderr

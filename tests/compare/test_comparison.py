@@ -12,11 +12,9 @@ import pytest
 from tidegate.checks import InvalidValueError
 from tidegate.compare.compare_plot import draw
 from tidegate.compare.comparison import Comparison, read
-from tidegate.compare.contenders import CONSTANT, Contender
-from tidegate.compare.curve import Curve
+from tidegate.compare.contenders import CONSTANT, Contender, Linear, Scheduled
 from tidegate.compare.labelled import UNUSABLE
-from tidegate.compare.method import Linear, Scheduled
-from tidegate.compare.recommend import Recommendation, Result, common_times, results
+from tidegate.compare.results import Curve, Recommendation, Result, common_times, results
 from tidegate.privacy import ApproxDP, PureDP
 from tidegate.run.config import Config
 from tidegate.schedule import Basic, SlidingWindow

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate import ApproxDP, Plan
-from tidegate.compare.curve import measure
+from tidegate.compare.contenders import Linear, Scheduled
 from tidegate.compare.labelled import Labelled, LabelledStream
-from tidegate.compare.method import Linear, Scheduled
+from tidegate.compare.results import measure
 from tidegate.learn import GradientPerturbation
 from tidegate.schedule import SlidingWindow
 

@@ -17,8 +17,8 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
+from tidegate.compare.contenders import Linear, Transformed
 from tidegate.compare.labelled import UNUSABLE, Labelled, LabelledStream
-from tidegate.compare.method import Linear, Transformed
 from tidegate.compare.yardstick import ByClass, ByError, yardstick_of
 from tidegate.data.predicted import BITS, Target
 from tidegate.learn.transform import Transform

@@ -14,9 +14,9 @@ import pytest
 from tests.compare.test_comparison import plain
 from tidegate.checks import InvalidValueError
 from tidegate.compare.comparison import Comparison, read
+from tidegate.compare.contenders import Scheduled
 from tidegate.compare.labelled import UNUSABLE
-from tidegate.compare.method import Scheduled
-from tidegate.compare.recommend import results
+from tidegate.compare.results import results
 from tidegate.data.records import Records
 from tidegate.gate import Gate
 from tidegate.learn import GradientPerturbation

@@ -14,10 +14,17 @@ from tests.compare.test_comparison import TABLES, labelled, plain
 from tidegate.checks import InvalidValueError
 from tidegate.compare.compare_plot import draw
 from tidegate.compare.comparison import Comparison, read
-from tidegate.compare.contenders import FORGETS, GRID, Contender, settings_of
-from tidegate.compare.curve import Curve, measure
-from tidegate.compare.method import Scheduled
-from tidegate.compare.recommend import Recommendation, Result, common_times, margin, results, toml
+from tidegate.compare.contenders import FORGETS, GRID, Contender, Scheduled, settings_of
+from tidegate.compare.results import (
+    Curve,
+    Recommendation,
+    Result,
+    common_times,
+    margin,
+    measure,
+    results,
+    toml,
+)
 from tidegate.privacy import ApproxDP, PureDP
 from tidegate.run.config import Config
 from tidegate.schedule import Fading

@@ -15,11 +15,17 @@ from tests.compare.test_comparison import TABLES
 from tidegate.checks import InvalidValueError
 from tidegate.compare.compare_plot import draw
 from tidegate.compare.comparison import Comparison, read
-from tidegate.compare.contenders import Contender
-from tidegate.compare.curve import Curve, measure, newest_at
+from tidegate.compare.contenders import Contender, Linear
 from tidegate.compare.labelled import UNUSABLE, Labelled, LabelledStream
-from tidegate.compare.method import Linear
-from tidegate.compare.recommend import Recommendation, Result, common_times, results
+from tidegate.compare.results import (
+    Curve,
+    Recommendation,
+    Result,
+    common_times,
+    measure,
+    newest_at,
+    results,
+)
 from tidegate.compare.yardstick import ByClass, ByError
 from tidegate.data.predicted import BITS, Target
 from tidegate.privacy import PureDP

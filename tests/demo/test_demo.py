@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tidegate.demo.drifting_stream import DriftingStream
-from tidegate.demo.plot import STYLES, plot
+from tidegate.demo.demo_state import DriftingStream
 from tidegate.demo.side_by_side import (
     CUMULATIVE,
     FADING,
@@ -17,8 +16,10 @@ from tidegate.demo.side_by_side import (
     NOT_PRIVATE,
     REFIT,
     SLIDING,
+    STYLES,
     Comparison,
     Moment,
+    plot,
     title,
 )
 

@@ -13,7 +13,7 @@ from scipy.linalg import toeplitz
 from tests.lab.blobs import blobs
 from tidegate import ApproxDP
 from tidegate.checks import InvalidValueError
-from tidegate.compare.curve import measure
+from tidegate.compare.results import measure
 from tidegate_lab.methods.ftrl import DPFTRL, correlated, independent_noise, inverse_root, root
 from tidegate_lab.methods.times import Times
 

@@ -8,8 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from tidegate import Plan, PureDP
+from tidegate.compare.contenders import Linear, Scheduled
 from tidegate.compare.labelled import Labelled, LabelledStream
-from tidegate.compare.method import Linear, Scheduled
 from tidegate.learn import OutputPerturbation
 from tidegate.schedule import Basic, Continual, SlidingWindow
 from tidegate_lab.paper.contest import contests

@@ -6,8 +6,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.data_sets import data_set
-from tidegate.compare.curve import measure
 from tidegate.compare.labelled import Labelled, LabelledStream
+from tidegate.compare.results import measure
 from tidegate.learn import minimize
 from tidegate.learn.loss import Softmax
 from tidegate.schedule import (

@@ -40,7 +40,7 @@ MEASURED = {
         "tidegate.sources",
         "tidegate.learn.learner",
     },
-    "bench/ring.py": {"tidegate.demo.demo_state", "tidegate.demo.drifting_stream"},
+    "bench/ring.py": {"tidegate.demo.demo_state"},
     "bench/scale.py": {
         "tidegate.run.cluster",
         "tidegate.run.engine",

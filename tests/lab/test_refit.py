@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.lab.blobs import blobs
 from tidegate import ApproxDP, PureDP
 from tidegate.checks import InvalidValueError
-from tidegate.compare.curve import measure
-from tidegate.compare.method import Method
+from tidegate.compare.contenders import Method
+from tidegate.compare.results import measure
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
 from tidegate_lab.methods.diffprivlib import Diffprivlib
 from tidegate_lab.methods.nonprivate import NonPrivate

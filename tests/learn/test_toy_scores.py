@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 
 from tests.cli.run import json_lines, tidegate
 from tests.learn.toy_scores import TOYS
+from tidegate.compare.contenders import Linear
 from tidegate.compare.labelled import Labelled
-from tidegate.compare.method import Linear
 from tidegate.compare.yardstick import ByClass, ByError
 from tidegate.gate import Config, Gate
 from tidegate.learn import Target

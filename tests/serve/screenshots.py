@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 
 from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, opened, shown
 from tests.serve.served import Served, config, served
-from tidegate.demo.drifting_stream import DriftingStream
+from tidegate.demo.demo_state import DriftingStream
 from tidegate.sources import raw_batch
 
 FOLDER = Path(__file__).parents[2] / "docs" / "screenshots"

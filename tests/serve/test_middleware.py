@@ -14,8 +14,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from tests.serve.served import SCOPES, Served, served, stream
 from tidegate.checks import InvalidValueError
-from tidegate.serve.access_tokens import Tokens
-from tidegate.serve.audit import Audit
+from tidegate.serve.access_tokens import Audit, Tokens
 from tidegate.serve.limits import Limits
 
 ROUTES = {

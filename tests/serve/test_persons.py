@@ -27,8 +27,8 @@ from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.person import EACH_RECORD, Person
 from tidegate.run.step_admission import StepAdmission, status_rows
 from tidegate.serve.bodies import JSON, Reader
-from tidegate.serve.facts import Facts
 from tidegate.serve.parser import Question, _reading
+from tidegate.serve.service import Facts
 from tidegate.sources import RawBatch
 from tidegate.state.folder_store import FolderStore
 

@@ -17,9 +17,8 @@ from prometheus_client import generate_latest
 
 from tests.serve.leaks import DIGITS, answers, digits, holds, leaks
 from tests.serve.served import Served, become, served, stream
-from tidegate.serve.facts import Facts
 from tidegate.serve.routes import watch_routes
-from tidegate.serve.service import Service
+from tidegate.serve.service import Facts, Service
 
 Said = dict[str, Any]
 

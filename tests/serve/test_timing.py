@@ -18,9 +18,9 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 from tests.serve.served import SCOPES, config
 from tidegate.gate import Gate
 from tidegate.serve.access_tokens import Token, Tokens
-from tidegate.serve.app import create_app
 from tidegate.serve.gate_runner import GateRunner
 from tidegate.serve.limits import Limits
+from tidegate.serve.server import create_app
 
 
 def wrong_tokens(folder: Path) -> dict[str, str]:

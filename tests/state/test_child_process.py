@@ -7,7 +7,7 @@ import pytest
 
 PARENT = """
 import multiprocessing, signal, time
-from tidegate.serve.child_process import end_with_parent
+from tidegate.serve.process import end_with_parent
 
 def child():
     end_with_parent()

@@ -16,8 +16,7 @@ from tests.state.made import records, same
 from tests.state.object_store import KEYS, Objects, objects
 from tests.state.released import made as released
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.cli.fleet_members import Fleet
-from tidegate.cli.fleet_scheduler import run_fleet
+from tidegate.cli.fleet import Fleet, run_fleet
 from tidegate.gate import Gate
 from tidegate.run.config.tables import Locations
 from tidegate.schedule import Span

@@ -12,7 +12,7 @@ from tests.cli.run import tidegate
 from tests.state.gatelife import opened
 from tests.state.owned import Naive, admission, new_store, owner, take_step
 from tests.state.personlife import STEP, feed, settings
-from tidegate.cli.fleet_members import Member, MemberStatus, member_row
+from tidegate.cli.fleet import Member, MemberStatus, member_row
 from tidegate.privacy.person import Person
 from tidegate.release import canonical
 from tidegate.run.step_admission import StepAdmission, warning

@@ -11,8 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from tidegate import Plan
 from tidegate.compare import Labelled, LabelledStream, Method, Scheduled
-from tidegate.demo.demo_state import BUDGET, FORGET, STEP, WINDOW
-from tidegate.demo.drifting_stream import DriftingStream, Floats, Labels
+from tidegate.demo.demo_state import BUDGET, FORGET, STEP, WINDOW, DriftingStream, Floats, Labels
 from tidegate.features import NormClip
 from tidegate.learn import GradientPerturbation
 from tidegate.schedule import Fading, Schedule, SlidingWindow

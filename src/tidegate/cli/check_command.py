@@ -1,6 +1,5 @@
 """`tidegate check`: how a file would be read, without a state and without a charge."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -11,8 +10,8 @@ import click
 
 from tidegate.cli import options
 from tidegate.cli.config_check import Check, ColumnCheck, Released, check_file
+from tidegate.cli.options import PATH
 from tidegate.cli.screen import Screen
-from tidegate.cli.types import PATH
 from tidegate.run.config import Config
 from tidegate.sources.public_records import Findings
 
@@ -61,7 +60,7 @@ def check(config: Path, file: Path, public: bool, form: str) -> None:
     """
     found = check_file(Config.load(config), file, public=public)
     if form == "json":
-        click.echo(json.dumps({**asdict(found), "why_not_found": None if public else NOT_SHOWN}))
+        options.answer({**asdict(found), "why_not_found": None if public else NOT_SHOWN}, form)
         return
     console = Screen(soft_wrap=True)
     for line in _about_file(found):
@@ -72,7 +71,7 @@ def check(config: Path, file: Path, public: bool, form: str) -> None:
     for line in [*_about_records(found), "", *_about_plan(found.plan, found.records)]:
         console.print(line)
     console.print()
-    if found.found is None:
+    if not found.found:
         console.print(NOT_SHOWN)
         return
     console.print(SHOWN_BECAUSE)
@@ -81,7 +80,7 @@ def check(config: Path, file: Path, public: bool, form: str) -> None:
 
 
 def _about_file(found: Check) -> Iterator[str]:
-    by = "" if found.delimiter is None else f", separated by {found.delimiter!r}"
+    by = f", separated by {found.delimiter!r}" if found.delimiter else ""
     yield f"{found.file}: {found.type}{by}, {found.records:,} records (their number is public)"
     if not any(each.type for each in found.columns):
         yield "Which keys the lines have is not checked: that belongs to the records."
@@ -89,8 +88,8 @@ def _about_file(found: Check) -> Iterator[str]:
 
 def _rows(found: Check) -> Iterator[dict[str, Any]]:
     """A row for each column, or for neighbours that are read alike if there are many."""
-    bad = {} if found.found is None else found.found.bad_values
-    gaps = {} if found.found is None else found.found.gaps
+    shown = found.found
+    bad, gaps = (shown.bad_values, shown.gaps) if shown else ({}, {})
     many = len(found.columns) > MANY
 
     def alike(each: ColumnCheck) -> tuple[Any, ...]:
@@ -107,8 +106,8 @@ def _rows(found: Check) -> Iterator[dict[str, Any]]:
             "type": first.type,
             "read_as": first.read_as,
         }
-        if found.found is not None:
-            row["bad_values"] = None if first.read_as is None else bad.get(first.name, 0)
+        if shown:
+            row["bad_values"] = bad.get(first.name, 0) if first.read_as else None
             row["gaps"] = gaps.get(first.name, 0) if first.role == "feature" else None
         yield row
 
@@ -127,7 +126,7 @@ def _about_records(found: Check) -> Iterator[str]:
         yield f"{made}, of norm at most {found.norm:.4g}: that follows from the columns."
     yield "A record keeps its slot but is not learnt from if"
     for rule, meaning in found.unusable_if.items():
-        count = "" if found.found is None else f": {found.found.unusable.get(rule, 0):,}"
+        count = f": {found.found.unusable.get(rule, 0):,}" if found.found else ""
         yield f"  - {meaning}{count}"
 
 

@@ -13,13 +13,13 @@ from tidegate import plugins
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.compare_output import Report
+from tidegate.cli.options import DELTA, EPSILON, PATH, PLOT_FILE, RATIO, count
 from tidegate.cli.screen import Screen
-from tidegate.cli.types import DELTA, EPSILON, PATH, PLOT_FILE, RATIO, count
 from tidegate.compare.compare_plot import draw
 from tidegate.compare.comparison import Comparison, load, read
 from tidegate.compare.contenders import FORGETS, OWN_METHODS, Contender, added_methods
 from tidegate.compare.labelled import LabelledStream
-from tidegate.compare.recommend import Result, common_times, results
+from tidegate.compare.results import Result, common_times, results
 from tidegate.picture import new_figure
 
 WARNING = (
@@ -117,7 +117,7 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
     console.print(WARNING, style="bold")
     if not ADDED:
         console.print(MORE)
-    if plot is not None:
+    if plot:
         new_figure(1, 1)  # if matplotlib is missing, fail before the runs, not after them
     if forget and methods and "fading" not in methods:
         raise InvalidValueError("--forget is for fading: add --method fading, or name no method")
@@ -150,13 +150,13 @@ def compare(  # noqa: PLR0913, PLR0917 (an argument for each option)
         config=config.name,
         left_out=left_out,
     )
-    if plot is not None:
+    if plot:
         draw(plot, report.recommendations, comparison.wording)
     if form == "json":
         report.print_json()
         return
     report.print_tables()
-    if plot is not None:
+    if plot:
         Screen().print(f"Plot: {plot}", soft_wrap=True)
 
 

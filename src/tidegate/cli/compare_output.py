@@ -1,6 +1,5 @@
 """What `tidegate compare` prints: tables, the recommended schedule, and the same as JSON."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +9,11 @@ from typing import Any
 import click
 from rich.table import Table
 
-from tidegate.cli.options import lean_table
+from tidegate.cli.options import answer, lean_table
 from tidegate.cli.screen import Screen
 from tidegate.compare.comparison import Comparison
 from tidegate.compare.contenders import kept
-from tidegate.compare.recommend import Margin, Recommendation, Result, toml
+from tidegate.compare.results import Margin, Recommendation, Result, toml
 from tidegate.compare.yardstick import Wording, rounded
 from tidegate.privacy.meaning import amounts
 
@@ -77,7 +76,7 @@ class Report:
         for recommendation in self.recommendations:
             for result in recommendation.results:
                 row = self._row(result) | self._ranking(result, recommendation)
-                click.echo(json.dumps(row))
+                answer(row, "json")
 
     def _row(self, result: Result) -> dict[str, Any]:
         """What was measured."""

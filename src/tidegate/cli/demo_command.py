@@ -1,6 +1,5 @@
 """`tidegate demo`: private models on a drifting stream, beside other methods."""
 
-import json
 import os
 import shutil
 import sys
@@ -17,11 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from tidegate.checks import InvalidValueError
 from tidegate.cli import options
+from tidegate.cli.options import PATH, PLOT_FILE, count
 from tidegate.cli.screen import Screen
-from tidegate.cli.types import PATH, PLOT_FILE, count
-from tidegate.demo.demo_state import STATE
-from tidegate.demo.drifting_stream import DriftingStream
-from tidegate.demo.plot import plot as draw
+from tidegate.demo.demo_state import STATE, DriftingStream
 from tidegate.demo.side_by_side import (
     CUMULATIVE,
     FADING,
@@ -33,6 +30,7 @@ from tidegate.demo.side_by_side import (
     Moment,
     title,
 )
+from tidegate.demo.side_by_side import plot as draw
 from tidegate.picture import new_figure, strip
 from tidegate.privacy.meaning import meaning
 from tidegate.schedule import RecordFit, Span
@@ -149,7 +147,7 @@ def _print_json(moments: Iterable[Moment]) -> Iterator[Moment]:
             "worst_share": moment.worst,
             "accuracy": dict(moment.accuracy),
         }
-        click.echo(json.dumps(row))
+        options.answer(row, "json")
         yield moment
 
 

@@ -7,8 +7,7 @@ import click
 
 from tidegate.checks import StoreError
 from tidegate.cli import options
-from tidegate.cli.person_id import ReadsId, read_id
-from tidegate.cli.types import count
+from tidegate.cli.options import ReadsId, count, read_id
 from tidegate.gate import Gate
 from tidegate.state.lock import is_locked
 
@@ -39,7 +38,7 @@ def erase(state: Path, person: bool, record: int | None, stream: str | None, for
     """
     if person == (record is not None):
         raise click.UsageError("Name what to erase: --person or --record N.")
-    if person and stream is not None:
+    if person and stream:
         raise click.UsageError("--stream goes with --record: a person is erased from every stream.")
     whose = read_id() if person else None
     try:
@@ -51,8 +50,7 @@ def erase(state: Path, person: bool, record: int | None, stream: str | None, for
         raise
     with gate:
         erasure = gate.erase(record=record, stream=stream, person=whose)
-    receipt = json.dumps(erasure.receipt())
-    if form == "table":
-        what = "1 slot was" if erasure.slots == 1 else f"{erasure.slots:,} slots were"
-        click.echo(f"{what} erased (do not publish this number). Releases and charges stay.")
-    click.echo(receipt if form == "json" else f"Receipt: {receipt}")
+    receipt = erasure.receipt()
+    what = "1 slot was" if erasure.slots == 1 else f"{erasure.slots:,} slots were"
+    told = f"{what} erased (do not publish this number). Releases and charges stay."
+    options.answer(receipt, form, told, f"Receipt: {json.dumps(receipt)}")

@@ -1,7 +1,5 @@
 """`tidegate explain`: the definitions of Tidegate's terms."""
 
-import json
-
 import click
 
 from tidegate.cli import options
@@ -24,8 +22,9 @@ def explain(term: tuple[str, ...], form: str) -> None:
     name = " ".join(term)
     if form == "json":
         definitions = {name: definition(name)} if term else TERMS
-        for each, words in definitions.items():
-            click.echo(json.dumps({"term": each, "meaning": words}))
+        options.show(
+            ({"term": each, "meaning": words} for each, words in definitions.items()), form
+        )
     elif term:
         Screen().print(definition(name))
     else:

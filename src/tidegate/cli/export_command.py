@@ -1,15 +1,14 @@
 """`tidegate export`: write a release to a file."""
 
-import json
 from pathlib import Path
 
 import click
 
-from tidegate.checks import InvalidValueError, refuse
-from tidegate.cli import advice, options
-from tidegate.cli.types import PATH, count
+from tidegate.checks import refuse
+from tidegate.cli import options
+from tidegate.cli.from_state import chosen_release
+from tidegate.cli.options import PATH, count
 from tidegate.gate import Gate
-from tidegate.release import StoredRelease
 from tidegate.release.export_formats import export as write
 
 EXPORT_EPILOG = """\b
@@ -36,17 +35,5 @@ def export(state: Path, file: Path, release: int | None, form: str) -> None:
     if not file.parent.is_dir():
         raise refuse("FILE", "in a folder that exists", str(file))
     write(chosen, file)
-    if form == "json":
-        written = {"release": chosen.number, "hash": chosen.hash, "file": str(file)}
-        click.echo(json.dumps(written))
-    else:
-        options.say(f"Wrote release {chosen.number:,} to {file}")
-
-
-def chosen_release(gate: Gate, number: int | None) -> StoredRelease:
-    """The release with a number, or the newest; refuse a state that has none."""
-    chosen = gate.store.newest() if number is None else gate.store.release(number)
-    if chosen is None:
-        more = "add records with tidegate run or tidegate ingest"
-        raise InvalidValueError(f"{advice.waiting(gate)}; {more}")
-    return chosen
+    written = {"release": chosen.number, "hash": chosen.hash, "file": str(file)}
+    options.answer(written, form, f"Wrote release {chosen.number:,} to {file}")

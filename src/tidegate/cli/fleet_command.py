@@ -1,6 +1,5 @@
 """`tidegate fleet`: many streams from one configuration, each with its own state."""
 
-import json
 import os
 import sys
 from collections import Counter
@@ -15,23 +14,14 @@ from rich.progress import Progress
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli import options
-from tidegate.cli.fleet_members import Fleet, Member, MemberStatus, member_row
-from tidegate.cli.fleet_scheduler import Turn, run_fleet
-from tidegate.cli.types import PATH, count
+from tidegate.cli.fleet import Fleet, Member, MemberStatus, Turn, member_row, run_fleet
+from tidegate.cli.options import PATH, count
 from tidegate.gate import Gate
 from tidegate.run.step_admission import WARN_BELOW_SHARE
 from tidegate.state.damage import Problem
 from tidegate.state.inspecting import Consent
 from tidegate.state.store import NoStateError
 from tidegate.state.verification import verify as problems_of
-
-EPILOG = """\b
-Examples:
-  tidegate fleet run fleet.toml --workers 8
-  tidegate fleet run fleet.toml --follow
-  tidegate fleet status fleet.toml
-  tidegate fleet verify fleet.toml --format json
-"""
 
 NOT_IN_TABLE = {
     "admitted",
@@ -51,6 +41,10 @@ Examples:
 """
 STATUS_EPILOG = "\b\nExample:\n  tidegate fleet status fleet.toml\n"
 VERIFY_EPILOG = "\b\nExample:\n  tidegate fleet verify fleet.toml --format json\n"
+EPILOG = f"""{RUN_EPILOG}\
+  tidegate fleet status fleet.toml
+  tidegate fleet verify fleet.toml --format json
+"""
 
 
 @click.group(epilog=EPILOG)
@@ -141,7 +135,7 @@ def _show(gates: Fleet, form: str) -> None:
     narrow = [{name: row[name] for name in row if name not in NOT_IN_TABLE} for row in rows]
     options.show(narrow, form, folded="member")
     for row in rows:
-        if row["why"] is not None:
+        if row["why"]:
             options.say(f"{row['member']} failed: {row['why']}")
         if row["admitted"] is not None and row["admitted"] < WARN_BELOW_SHARE:
             options.say(
@@ -166,11 +160,8 @@ def verify(gates: Fleet, form: str, connect: bool, quiet: bool) -> None:
             progress.update(task, description=member.name)
             by_member[member.name] = _problems(member, connect=connect)
     for name, problems in by_member.items():
-        if form == "json":
-            listed = [asdict(each) for each in problems]
-            click.echo(json.dumps({"member": name, "sound": not problems, "problems": listed}))
-        for problem in problems if form == "table" else []:
-            options.say(f"{name}: {problem.where}: {problem.what}")
+        row = {"member": name, "sound": not problems, "problems": list(map(asdict, problems))}
+        options.answer(row, form, *(f"{name}: {each.where}: {each.what}" for each in problems))
     if any(by_member.values()):
         sys.exit(1)
     if form == "table" and not quiet:

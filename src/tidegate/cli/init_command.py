@@ -1,14 +1,13 @@
 """`tidegate init`: write a configuration to start from."""
 
-import json
 from pathlib import Path
 
 import click
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
+from tidegate.cli.options import PATH, Kind, kinds_text
 from tidegate.cli.proposed_columns import propose
-from tidegate.cli.types import PATH, Kind, kinds_text
 from tidegate.run.config import example
 from tidegate.run.config.example import skeleton
 from tidegate.run.config.texts import PLACEHOLDER
@@ -53,21 +52,19 @@ def init(  # noqa: PLR0913, PLR0917 (options)
     kind: str, output: Path, source: Path | None, label: str | None, public: bool, form: str
 ) -> None:
     """Write the configuration of a kind of schedule."""
-    if source is None and (label is not None or public):
+    if not source and (label is not None or public):
         raise click.UsageError("--label and --public need --from.")
-    text = example(kind) if source is None else _for_file(kind, source, label, public=public)
+    text = _for_file(kind, source, label, public=public) if source else example(kind)
     try:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise InvalidValueError(f"{output} exists already; use --output NAME") from None
-    if form == "json":
-        click.echo(json.dumps({"file": str(output), "kind": kind}))
-    else:
-        todo = 'Replace every "?" in it' if OPEN in text else "Edit it to describe your records"
-        click.echo(f"Wrote {output}. {todo}, then: tidegate run {output}")
-        if source is not None:
-            click.echo(f"To see how each column is read: tidegate check {output} {source}")
+    todo = 'Replace every "?" in it' if OPEN in text else "Edit it to describe your records"
+    lines = [f"Wrote {output}. {todo}, then: tidegate run {output}"]
+    if source:
+        lines.append(f"To see how each column is read: tidegate check {output} {source}")
+    options.answer({"file": str(output), "kind": kind}, form, *lines)
 
 
 def _for_file(kind: str, source: Path, label: str | None, *, public: bool) -> str:

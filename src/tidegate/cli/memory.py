@@ -1,6 +1,7 @@
 """Explains errors of the operating system: a lack of memory, and files it cannot use."""
 
 import errno
+import math
 import os
 import re
 import resource
@@ -34,9 +35,9 @@ def check_room() -> None:
     Some of them do not raise when they run out of it: they kill the process, or hang.
     """
     limit = _limit()
-    if limit is not None and limit < NEEDED:
+    if limit < NEEDED:
         raise InvalidValueError(explain())
-    if limit is not None and limit < NEEDED + THREAD * (os.cpu_count() or 1):
+    if limit < NEEDED + THREAD * (os.cpu_count() or 1):
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
@@ -55,10 +56,10 @@ def lacking(error: BaseException | None) -> bool:
 def explain() -> str:
     """Say in one line what limits memory, and what to change."""
     limit = _limit()
-    if limit is None:
+    if limit == math.inf:
         return "not enough memory: stop other programs, or use a machine with more"
     least = f"at least {NEEDED // MEBIBYTE:,}" if limit < NEEDED else "more"
-    return f"not enough memory: ulimit -v allows {limit // MEBIBYTE:,} MiB; allow {least}"
+    return f"not enough memory: ulimit -v allows {limit // MEBIBYTE:,.0f} MiB; allow {least}"
 
 
 def explain_os_error(error: OSError, default: str) -> str:
@@ -67,6 +68,6 @@ def explain_os_error(error: OSError, default: str) -> str:
     return f"{what}; {NEXT_STEPS.get(error.errno or 0, 'check the path')}"
 
 
-def _limit() -> int | None:
+def _limit() -> float:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
+    return math.inf if limit == resource.RLIM_INFINITY else limit

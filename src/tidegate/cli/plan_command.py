@@ -10,16 +10,16 @@ import click
 from tidegate import picture
 from tidegate.checks import InvalidValueError, flag, fraction, ratio
 from tidegate.cli import options
-from tidegate.cli.plan_output import print_json, print_table
+from tidegate.cli.options import DELTA, EPSILON, PLOT_FILE, RATIO, SLOTS, Kind, count, kinds_text
 from tidegate.cli.planned import (
-    Measured,
+    Terms,
     allocation_of,
-    one_stream,
     option_name,
     person_of,
-    two_streams,
+    planned,
+    print_json,
+    print_table,
 )
-from tidegate.cli.types import DELTA, EPSILON, PLOT_FILE, RATIO, SLOTS, Kind, count, kinds_text
 from tidegate.kinds import Parameter, parameters
 from tidegate.privacy import Paper, Tapered
 from tidegate.privacy.budget import MAX_CONTRIBUTIONS, budget_of
@@ -140,18 +140,22 @@ def plan(  # noqa: PLR0913, PLR0917 (an argument for each option)
     **given: Any,
 ) -> None:
     """Plan a kind of schedule, and print it."""
-    person = person_of(contributions, period, typical)
-    budget = budget_of(epsilon, delta, contributions=contributions or 1, weak_delta=weak_delta)
+    person = person_of(contributions, period=period, typical=typical)
+    terms = Terms(
+        budget=budget_of(epsilon, delta, contributions=contributions or 1, weak_delta=weak_delta),
+        allocation=allocation_of(allocation, rate),
+        survey=survey or Fraction(0),
+        reserve=scores or Fraction(0),
+        person=person,
+    )
     sizes = {name: size for name, size in given.items() if size is not None}
-    measured = Measured(survey or Fraction(0), scores or Fraction(0))
-    parts = (sizes, budget, allocation_of(allocation, rate), until, measured, person)
-    planned = two_streams(*parts) if kind == "twostream" else one_stream(kind, *parts)
-    if plot is not None and until < planned.first:
-        raise InvalidValueError(f"nothing to plot: {planned.no_release}")
-    if plot is not None:  # before printing, which ends early in a pipe to `head`
-        picture.plot(planned.lines(), plot, most=rows, title=planned.title)
+    made = planned(kind, sizes, until, terms)
+    if plot:  # before printing, which ends early in a pipe to `head`
+        if until < made.plan.first:
+            raise InvalidValueError(f"nothing to plot: {made.no_release}")
+        picture.plot(made.lines(), plot, most=rows, title=made.title)
         click.echo(f"Plot: {plot}", err=True)
     if form == "json":
-        print_json(planned)
+        print_json(made)
     else:
-        print_table(planned, rows)
+        print_table(made, rows)

@@ -1,28 +1,31 @@
 """What `tidegate plan` prints about persons: a record's budget, and how often a person may come."""
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from tidegate.cli import options
-from tidegate.cli.screen import Screen
 from tidegate.privacy import Budget, gaussian_epsilon
 from tidegate.privacy.budget import up
-from tidegate.privacy.person import Person
 from tidegate.privacy.visits import Visits, visits
+from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 if TYPE_CHECKING:
     from tidegate.privacy.admission import Admission
 
 
-def summary(budget: Budget, person: Person, admission: "Admission") -> dict[str, Any]:
-    """What persons cost, for programs."""
-    return {
+def summary(plan: Plan | TwoStreamPlan) -> dict[str, Any]:
+    """What persons cost, for programs; nothing if records are protected."""
+    person, admission = plan.person, plan.admission
+    if not person or not admission:
+        return {}
+    found = {
         "contributions": person.contributions,
         "period": person.period,
         "typical": str(person.typical),
-        "record": _record(budget),
+        "record": _record(plan.budget),
         "kept_steps": _records_kept(admission),
         "visits": [
             {
@@ -33,6 +36,7 @@ def summary(budget: Budget, person: Person, admission: "Admission") -> dict[str,
             for each in visits(admission)
         ],
     }
+    return {"person": found}
 
 
 def _record(budget: Budget) -> dict[str, float]:
@@ -50,51 +54,47 @@ def _records_kept(admission: "Admission") -> int | None:
     return now - needed if needed else None
 
 
-def show(console: Screen, budget: Budget, person: Person, admission: "Admission") -> None:
-    """Print what persons cost."""
-    period, times = person.period, f"{person.contributions:,} times "
-    when = "for life" if period is None else f"within any {period:,} consecutive steps"
-    console.print(
-        f"\nAll records of a person together cost at most "
-        f"{times * (person.contributions > 1)}what one record may cost, {when}."
-    )
-    console.print(_budgets(budget))
-    console.print()
-    console.print(_table(visits(admission), period))
-    console.print()
+def shown(plan: Plan | TwoStreamPlan) -> Iterator[str | Table]:
+    """What persons cost, for people; nothing if records are protected."""
+    person, admission = plan.person, plan.admission
+    if not person or not admission:
+        return
+    when = f"within any {person.period:,} consecutive steps" if person.period else "for life"
+    yield f"\nAll records of a person together cost at most {person.cost}, {when}."
+    yield _budgets(plan.budget)
+    yield ""
+    yield _table(visits(admission), person.period or 0)
+    yield ""
     kept = _records_kept(admission)
-    console.print(
-        "Whose the records are is kept for ever."
-        if kept is None
-        else f"Whose the records are is kept for {kept:,} steps."
-    )
-    if period is not None and kept is None:
-        console.print("A period does not shorten that here: fits read all of the history.")
+    how_long = "ever" if kept is None else f"{kept:,} steps"
+    yield f"Whose the records are is kept for {how_long}."
+    if person.period and kept is None:
+        yield "A period does not shorten that here: fits read all of the history."
     if person.typical != 1:
         records = f"{float(person.typical):g} records in each fit"
-        console.print(
+        yield (
             f"Training takes the steps that suit persons with {records}. If they have more or "
             "fewer, that costs accuracy, not privacy."
         )
+    yield from not_included(plan.budget, plan.survey, plan.reserve)
 
 
-def not_included(budget: Budget, survey: Fraction, scores: Fraction) -> str | None:
-    """What a plan leaves out that a configuration pays for by default; None if nothing.
+def not_included(budget: Budget, survey: Fraction, scores: Fraction) -> Iterator[str]:
+    """What a plan leaves out that a configuration pays for by default; nothing if all is there.
 
     >>> from tidegate import ApproxDP
-    >>> print(not_included(ApproxDP(1.0, 1e-6), Fraction(1, 20), Fraction(0)))
+    >>> print(*not_included(ApproxDP(1.0, 1e-6), Fraction(1, 20), Fraction(0)))
     Not included: scores (a configuration's default is 0.05 for each). To include them, give
     --scores 0.05.
     """
     missing = {"--survey": "the survey"} if budget.delta and not survey else {}
     missing |= {"--scores": "scores"} if not scores else {}
-    if not missing:
-        return None
-    given = " ".join(f"{option} 0.05" for option in missing)
-    return (
-        f"Not included: {' and '.join(missing.values())} (a configuration's default is 0.05 for "
-        f"each). To include them, give {given}."
-    )
+    if missing:
+        given = " ".join(f"{option} 0.05" for option in missing)
+        yield (
+            f"Not included: {' and '.join(missing.values())} (a configuration's default is 0.05 "
+            f"for each). To include them, give {given}."
+        )
 
 
 def _budgets(budget: Budget) -> str:
@@ -110,35 +110,35 @@ def _budgets(budget: Budget) -> str:
     )
 
 
-def _table(rows: list[Visits], period: int | None) -> Table:
-    """How often a person may come."""
+def _table(rows: list[Visits], period: int) -> Table:
+    """How often a person may come; a period of 0 is for life."""
     table = options.lean_table()
     table.add_column("a person who comes")
     table.add_column("pays for a further step", justify="right")
-    table.add_column("admitted steps" if period is None else "in a period", justify="right")
+    table.add_column("in a period" if period else "admitted steps", justify="right")
     for each in rows:
         table.add_row(_comes(each, period), _further(each), _admitted(each, period))
     return table
 
 
-def _comes(visit: Visits, period: int | None) -> str:
+def _comes(visit: Visits, period: int) -> str:
     every, most = visit.every, visit.admitted or 1
-    if every is None and period is not None:
+    if every:
+        return "at every step" if every == 1 else f"every {every:,} steps"
+    if period:
         return f"in any {f'{most:,} steps' if most > 1 else 'one step'} of a period"
-    if every is None:
-        return "in any steps"
-    return "at every step" if every == 1 else f"every {every:,} steps"
+    return "in any steps"
 
 
 def _further(visit: Visits) -> str:
     if visit.further is None:
         return "less and less"
-    bound = "at most " if visit.every is None else ""
+    bound = "" if visit.every else "at most "
     return f"{bound}{up(visit.further):.3g}"
 
 
-def _admitted(visit: Visits, period: int | None) -> str:
+def _admitted(visit: Visits, period: int) -> str:
     if visit.admitted is None:
         return "no limit found"
-    more = " or more" if visit.every is None and period is None else ""
+    more = "" if visit.every or period else " or more"
     return f"{visit.admitted:,}{more}"

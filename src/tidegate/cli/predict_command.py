@@ -1,19 +1,20 @@
 """`tidegate predict`: use a release on the records of a file."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
 
 from tidegate.checks import refuse
 from tidegate.cli import options
-from tidegate.cli.chosen_model import chosen_model, number
-from tidegate.cli.prediction_file import check_output, write_predictions
-from tidegate.cli.types import PATH
+from tidegate.cli.from_state import chosen_model, number
+from tidegate.cli.options import PATH
 from tidegate.data.columns import Column, TableColumns
 from tidegate.data.columns.table import columns_in
 from tidegate.data.feature_map import takes_text
@@ -21,6 +22,7 @@ from tidegate.release import StoredRelease
 from tidegate.sources import SourceColumns
 from tidegate.sources.files import Files, kind_of_file, readable, regular
 from tidegate.sources.source import NO_LABEL, checked_first
+from tidegate.whole_file import delete_unfinished, new_file, sync_folder
 
 EPILOG = """\b
 Examples:
@@ -35,6 +37,13 @@ MAX_COLUMNS_SHOWN = 8
 """The most columns that an error names, and the most classes that the table shows."""
 
 NO_TEXT, NO_NUMBER = "its text is missing", "a value is missing or not a finite number"
+
+WRITERS: dict[str, Any] = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
+
+ROWS_PER_WRITE = 2**16
+"""Predictions written at once."""
+
+Row = dict[str, Any]
 
 Batch = tuple[Any, Mapping[int, str]]
 """Records in the form that the release takes, and why some of them cannot be used, by slot."""
@@ -62,28 +71,24 @@ def predict(  # noqa: PLR0913, PLR0917 (an argument for each option)
     the label; --format json and --output show all. A record that cannot be used gets no prediction.
     """
     kind_of_file(file, "FILE")
-    if output is not None:
+    if output:
         check_output(output, [file, model])
     release = chosen_model(model, number)
+    said = Numbers(release) if release.target else Labels(release)
     unusable: dict[int, str] = {}
-    rows = _rows(release, _batches(file, options.pairs(aliases), release), unusable)
-    if output is not None:
-        _report(write_predictions(output, release, rows), len(unusable), output, form)
+    rows = _rows(said, _batches(file, options.pairs(aliases), release), unusable)
+    if output:
+        records = write_predictions(output, said, rows)
+        written = {"file": str(output), "records": records, "unusable": len(unusable)}
+        many = f"{records:,} prediction{'' if records == 1 else 's'}"
+        options.answer(written, form, f"Wrote {many} to {output}")
     else:
-        if form == "table" and release.target is None:
-            rows = _narrow(rows, release.card["classes"])
-        options.show(rows, form, empty=f"{file} has no records")
+        shown = said.narrow(rows) if form == "table" else rows
+        options.show(shown, form, empty=f"{file} has no records")
     if unusable and form == "table":
         first, why = next(iter(unusable.items()))
         many = f"{len(unusable):,} record{'s' if len(unusable) > 1 else ''} cannot be used"
         options.say(f"tidegate: {many}; the first is {first:,}: {why}", err=True)
-
-
-def _report(records: int, unusable: int, output: Path, form: str) -> None:
-    if form == "json":
-        click.echo(json.dumps({"file": str(output), "records": records, "unusable": unusable}))
-    else:
-        click.echo(f"Wrote {records:,} prediction{'' if records == 1 else 's'} to {output}")
 
 
 def _batches(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> Iterator[Batch]:
@@ -101,7 +106,7 @@ def _batches(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> 
 
 def _columns(release: StoredRelease, columns: TableColumns | None, reader: Files) -> SourceColumns:
     """Which columns of a file are read; all of them if the model knows no names."""
-    names = columns.names if columns is not None else release.card.get("columns") or ()
+    names = columns.names if columns else release.card.get("columns") or ()
     if not names:
         with readable(reader.root):
             header = reader.header(reader.root)
@@ -116,7 +121,7 @@ def _columns(release: StoredRelease, columns: TableColumns | None, reader: Files
 
 def _faults(X: Any, columns: TableColumns | None) -> dict[int, str]:
     """Why some records cannot be used, by slot."""
-    if columns is not None:
+    if columns:
         bad = columns.bad(X)
         return {
             slot: f"its {each.name} is {_fault(each)}"
@@ -134,13 +139,79 @@ def _fault(column: Column) -> str:
     return f"missing or not {what}" if "gaps" in column.without else f"not {what}"
 
 
+@dataclass(frozen=True)
+class Labels:
+    """What a release of classes says of each record."""
+
+    release: StoredRelease
+
+    nothing: ClassVar[Row] = {"label": None, "probability": None, "probabilities": None}
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes."""
+        found: list[Any] = self.release.card["classes"]
+        return found
+
+    def rows(self, X: Any) -> Iterator[Row]:
+        """The label of each record, and the probability of each class."""
+        for chances in self.release.classifier().predict_proba(X).tolist():
+            known = dict(zip(self.classes, chances, strict=True))
+            label = max(known, key=known.__getitem__)
+            yield {"label": label, "probability": known[label], "probabilities": known}
+
+    def narrow(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Rows for a terminal: the probability of each class, or of the label if many."""
+        for row in rows:
+            chances = row.pop("probabilities") or {}
+            if len(self.classes) <= MAX_COLUMNS_SHOWN:
+                del row["probability"]
+                row |= {f"P({name})": chances.get(name) for name in self.classes}
+            yield row
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of a file, with their types."""
+        chances = {f"P({each})": pa.float64() for each in self.classes}
+        return {"label": pa.array(self.classes).type, "probability": pa.float64(), **chances}
+
+    @staticmethod
+    def flat(row: Row) -> Row:
+        """A row for a file."""
+        chances = row.pop("probabilities") or {}
+        return {**row, **{f"P({name})": chance for name, chance in chances.items()}}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a release of a target says of each record."""
+
+    release: StoredRelease
+
+    nothing: ClassVar[Row] = {"prediction": None}
+    columns: ClassVar[dict[str, Any]] = {"prediction": pa.float64()}
+
+    def rows(self, X: Any) -> Iterator[Row]:
+        """The prediction for each record."""
+        return ({"prediction": each} for each in self.release.model().predict(X).tolist())
+
+    def narrow(self, rows: Iterable[Row]) -> Iterable[Row]:
+        """Rows for a terminal: as they are."""
+        return rows
+
+    @staticmethod
+    def flat(row: Row) -> Row:
+        """A row for a file: as it is."""
+        return row
+
+
 def _rows(
-    release: StoredRelease, batches: Iterable[Batch], unusable: dict[int, str]
-) -> Iterator[dict[str, Any]]:
+    said: Labels | Numbers, batches: Iterable[Batch], unusable: dict[int, str]
+) -> Iterator[Row]:
     """Yield a row for each record, without a prediction if the record cannot be used.
 
     Args:
-        release: The model.
+        said: What the model says of records.
         batches: The records.
         unusable: Filled with the records that cannot be used, and why.
     """
@@ -148,36 +219,49 @@ def _rows(
     for X, why in batches:
         slots = [slot for slot in range(len(X)) if slot not in why]
         unusable |= {index + slot: reason for slot, reason in why.items()}
-        predicted = dict(zip(slots, _predicted(release, X[slots]) if slots else [], strict=True))
-        nothing = _predicted_row(release, None)
+        predicted = dict(zip(slots, said.rows(X[slots]) if slots else [], strict=True))
         for slot in range(len(X)):
-            yield {"record": index, **predicted.get(slot, nothing)}
+            yield {"record": index, **predicted.get(slot, said.nothing)}
             index += 1
 
 
-def _predicted(release: StoredRelease, X: Any) -> Iterator[dict[str, Any]]:
-    if release.target is not None:
-        return ({"prediction": each} for each in release.model().predict(X).tolist())
-    found = release.classifier().predict_proba(X).tolist()
-    return (_predicted_row(release, chances) for chances in found)
+# --- to a file, whole or not at all
 
 
-def _predicted_row(release: StoredRelease, chances: Sequence[float] | None) -> dict[str, Any]:
-    """What is predicted for one record; None for one that cannot be used."""
-    if release.target is not None:
-        return {"prediction": None}
-    if chances is None:
-        return {"label": None, "probability": None, "probabilities": None}
-    known = dict(zip(release.card["classes"], chances, strict=True))
-    label = max(known, key=known.__getitem__)
-    return {"label": label, "probability": known[label], "probabilities": known}
+def check_output(output: Path, inputs: Iterable[Path]) -> None:
+    """Refuse a file of predictions that would replace, or lie in, what is read."""
+    if output.suffix not in WRITERS:
+        raise refuse("--output", f"a file that ends in {' or '.join(WRITERS)}", str(output))
+    if output.is_dir() or not output.parent.is_dir():
+        raise refuse("--output", "a file in a folder that exists", str(output))
+    for each in inputs:
+        same = output.exists() and each.exists() and output.samefile(each)
+        if same or output.resolve() == each.resolve():
+            raise refuse("--output", "another file than those that are read", str(output))
+        if each.is_dir() and output.resolve().is_relative_to(each.resolve()):
+            raise refuse("--output", f"outside of {each}, which is read", str(output))
 
 
-def _narrow(rows: Iterable[dict[str, Any]], classes: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    """Rows for a terminal: the probability of each class, or of the label if there are many."""
-    for row in rows:
-        chances = row.pop("probabilities") or {}
-        if len(classes) <= MAX_COLUMNS_SHOWN:
-            del row["probability"]
-            row |= {f"P({name})": chances.get(name) for name in classes}
-        yield row
+def write_predictions(output: Path, said: Labels | Numbers, rows: Iterable[Row]) -> int:
+    """Write a line for each record; return their number.
+
+    The columns are `record`, `label`, `probability` and a probability `P(class)` for each class;
+    for a target `record` and `prediction`. A record that cannot be used has a number only.
+
+    Args:
+        output: The file; an earlier one is replaced once the new one is complete.
+        said: What the model says of records.
+        rows: The predictions, as `tidegate predict --format json` prints them.
+    """
+    schema, records = pa.schema({"record": pa.int64(), **said.columns}), 0
+    flat = map(said.flat, rows)
+    delete_unfinished(output.parent, output.name)
+    with (
+        new_file(output, point="export") as file,
+        WRITERS[output.suffix](file, schema) as writer,
+    ):
+        while part := list(islice(flat, ROWS_PER_WRITE)):
+            writer.write_table(pa.Table.from_pylist(part, schema))
+            records += len(part)
+    sync_folder(output.parent)
+    return records

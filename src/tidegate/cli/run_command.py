@@ -1,22 +1,22 @@
 """`tidegate run` and `tidegate ingest`: records in, releases out."""
 
-import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import tee
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tidegate.checks import InvalidValueError
-from tidegate.cli import advice, options
+from tidegate.cli import options
+from tidegate.cli.from_state import unusable, waiting
+from tidegate.cli.options import PATH
 from tidegate.cli.state_commands import release_rows
-from tidegate.cli.types import PATH
 from tidegate.gate import Gate
 from tidegate.learn.measures.measure import score_named
 from tidegate.learn.score_kinds import headline_in
+from tidegate.privacy.person import Person
 from tidegate.release import StoredRelease
 from tidegate.release.verdict import TOO_NOISY, known_scores
 from tidegate.run.config import Config
@@ -38,6 +38,12 @@ Examples:
   tidegate ingest tidegate.state new.csv
   tidegate ingest tidegate.state new.parquet --stream target
 """
+
+ON_HOLDOUT = {
+    "accuracy_on_holdout": "scored {:.1%} on the holdout",
+    "mae_on_holdout": "is off by {:.4g} on the holdout (MAE)",
+}
+"""What a line says about a release that was tested on the holdout."""
 
 
 @click.command(epilog=RUN_EPILOG)
@@ -62,7 +68,7 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
         if new and form == "table" and not quiet:
             expected = "if you expected an existing one, stop now and check the path"
             options.say(f"{folder}: created a new state; {expected}", err=True)
-        if gate.corrected is not None:
+        if gate.corrected:
             options.say(f"tidegate: {gate.corrected}", err=True)
         _show(gate, partial(gate.run, follow=follow), form=form, quiet=quiet)
         if form == "table" and not quiet:
@@ -71,10 +77,10 @@ def run(config: Path, state: Path | None, follow: bool, form: str, quiet: bool) 
 
 
 def _conclude(gate: Gate) -> None:
-    for line in advice.unusable(gate):
+    for line in unusable(gate):
         options.say(f"tidegate: {line}", err=True)
-    if gate.store.newest() is None:
-        options.say(advice.waiting(gate).capitalize())
+    if not gate.store.newest():
+        options.say(waiting(gate).capitalize())
 
 
 @click.command(epilog=INGEST_EPILOG)
@@ -124,54 +130,56 @@ def _show(
     view = gate.ledger_view()
     view.read()
     view.measured.skip()  # alarms of earlier runs
-    admissions = _Admissions(gate)
+    person = gate.plan.person
+    admissions = _Admissions(gate, person) if person else _NoAdmissions()
     text = "{task.fields[records]:,} records, {task.fields[releases]:,} releases"
     with options.progress(text, quiet, form) as progress:
         task = progress.add_task("", total=None, records=0, releases=0)
         with closing(run(counted=lambda n: progress.update(task, records=n))) as releases:
-            for release, row in _rows(releases, view):
+            for release, row in release_rows(releases, view):
                 progress.update(task, releases=release.number + 1)
-                step = admissions.at(row)
-                if gate.plan.person is not None:
-                    row["admitted"] = None if step is None else step.share
+                steps = admissions.add(row)
                 if form == "json":
-                    click.echo(json.dumps(row))
+                    options.answer(row, form)
                 elif not quiet:
-                    options.say("; ".join([_line(release, row), *admissions.shares(step)]))
+                    shares = [each.in_words() for each in steps]
+                    options.say("; ".join([_line(release, row), *shares]))
                 if not quiet:
-                    admissions.warn(step)
+                    admissions.warn(steps)
                     _show_alarms(gate, view)
 
 
-class _Admissions:
-    """Tells the operator how many records of each step count, and warns once they become few.
+class _NoAdmissions:
+    """Of a gate that protects records, which all count: there is nothing to say."""
 
-    Args:
-        gate: The gate; nothing is printed if it protects records.
-    """
+    def add(self, row: dict[str, Any]) -> Sequence[StepAdmission]:
+        """How many records of a release's newest step count, if known; its row then says it."""
+        del row
+        return ()
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate, self._warned = gate, set[str]()
-
-    def at(self, row: Mapping[str, Any]) -> StepAdmission | None:
-        """How many records of a release's newest step count, if known."""
-        place = (row["stream"] or ONLY, row["at"])
-        found = [] if self._gate.plan.person is None else self._gate.store.admissions()
-        return next((each for each in found if (each.stream, each.span.stop) == place), None)
-
-    @staticmethod
-    def shares(step: StepAdmission | None) -> list[str]:
-        """What the release's line says about it."""
-        return [] if step is None else [step.in_words()]
-
-    def warn(self, step: StepAdmission | None) -> None:
+    def warn(self, steps: Sequence[StepAdmission]) -> None:
         """Print a warning to standard error when few begin to count, not at every step after."""
-        person = self._gate.plan.person
-        if step is None or person is None:
-            return
-        if step.few and step.stream not in self._warned:
-            options.say(f"tidegate: {warning(step, person)}", err=True)
-        (self._warned.add if step.few else self._warned.discard)(step.stream)
+
+
+class _Admissions(_NoAdmissions):
+    """Tells the operator how many records of each step count, and warns once they become few."""
+
+    def __init__(self, gate: Gate, person: Person) -> None:
+        self._gate, self._person, self._warned = gate, person, set[str]()
+
+    def add(self, row: dict[str, Any]) -> Sequence[StepAdmission]:
+        """See `_NoAdmissions`."""
+        place, known = (row["stream"] or ONLY, row["at"]), self._gate.store.admissions()
+        found = [each for each in known if (each.stream, each.span.stop) == place][:1]
+        row["admitted"] = found[0].share if found else None
+        return found
+
+    def warn(self, steps: Sequence[StepAdmission]) -> None:
+        """See `_NoAdmissions`."""
+        for step in steps:
+            if step.few and step.stream not in self._warned:
+                options.say(f"tidegate: {warning(step, self._person)}", err=True)
+            (self._warned.add if step.few else self._warned.discard)(step.stream)
 
 
 def _show_alarms(gate: Gate, view: LedgerView) -> None:
@@ -181,14 +189,6 @@ def _show_alarms(gate: Gate, view: LedgerView) -> None:
         if each.alarm:
             words = alarm_in_words(alarm_row(each), streams=len(gate.streams))
             options.say(f"tidegate: drift: {words}", err=True)
-
-
-def _rows(
-    releases: Iterable[StoredRelease], view: LedgerView
-) -> Iterator[tuple[StoredRelease, dict[str, Any]]]:
-    """Each release with its row."""
-    one, other = tee(releases)
-    yield from zip(one, release_rows(other, view), strict=True)
 
 
 def _line(release: StoredRelease, row: Mapping[str, Any]) -> str:
@@ -202,13 +202,12 @@ def _line(release: StoredRelease, row: Mapping[str, Any]) -> str:
         f"{name} after {row['at']:,}{whose} records: {row['trained_on']}{payers} paid "
         f"{row['share']:.4g} of their budget for it"
     ]
-    if row.get("accuracy_on_holdout") is not None:
-        parts.append(f"{name} scored {row['accuracy_on_holdout']:.1%} on the holdout")
-    if row.get("mae_on_holdout") is not None:
-        parts.append(f"{name} is off by {row['mae_on_holdout']:.4g} on the holdout (MAE)")
+    for measure, words in ON_HOLDOUT.items():
+        if (value := row.get(measure)) is not None:
+            parts.append(f"{name} {words.format(value)}")
     if (evaluation := release.card["evaluation"]) and "step_before" in evaluation:
         parts.append(_scored(evaluation["step_before"], row["scores_before"], whose))
-        if row["verdict"] is not None:
+        if row["verdict"]:
             parts.append(f"that is {row['verdict']['words']}")
     return "; ".join(parts)
 

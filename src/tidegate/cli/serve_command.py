@@ -1,7 +1,6 @@
 """`tidegate serve`: a gate over HTTP."""
 
 import ipaddress
-import json
 import logging
 import secrets
 import sys
@@ -15,9 +14,8 @@ import click
 
 from tidegate.checks import InvalidValueError, StoreError, not_installed
 from tidegate.cli import options
-from tidegate.cli.types import PATH, count
-from tidegate.demo.demo_state import STATE, WINDOW, config_for
-from tidegate.demo.drifting_stream import DriftingStream
+from tidegate.cli.options import PATH, count
+from tidegate.demo.demo_state import STATE, WINDOW, DriftingStream, config_for
 from tidegate.run.config import Config
 from tidegate.sources import raw_batch
 
@@ -82,11 +80,11 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
 
     Clients need a token: see tidegate token. You can stop or kill it at any time.
     """
-    settings = None if config is None else Config.load(config)
+    settings = Config.load(config) if config else None
     if demo:
         state, link = state or STATE, True
         settings = config_for(state)
-    if state is None:
+    if not state:
         raise click.UsageError("Missing argument 'STATE' (or --demo).")
     lines = logging.StreamHandler()
     lines.addFilter(Quiet())
@@ -99,7 +97,7 @@ def serve(  # noqa: PLR0913, PLR0917 (an argument for each option)
         listen(host, port) as listening,
         running_gate(TrainingProcessGate.open(state, settings), limits) as runner,
     ):
-        if runner.gate.corrected is not None:
+        if runner.gate.corrected:
             click.echo(f"tidegate: {runner.gate.corrected}", err=True)
         served = server(runner, state, limits)
         where = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -115,12 +113,9 @@ def _announced(state: Path, where: str, link: bool, form: str) -> Iterator[None]
     tokens, name, secret = Tokens(state), f"link-{secrets.token_hex(4)}", None
     if link:
         secret = tokens.create(name, ["read"], timedelta(days=1))
-    if form == "json":
-        click.echo(json.dumps({"url": where, "token": secret}))
-    else:
-        click.echo(f"Serving {state} at {where}")
-        create = f"Create a token: tidegate token create {state} --name me --scope read"
-        click.echo(f"Open {where}/#token={secret}" if link else create)
+    create = f"Create a token: tidegate token create {state} --name me --scope read"
+    way_in = f"Open {where}/#token={secret}" if link else create
+    options.answer({"url": where, "token": secret}, form, f"Serving {state} at {where}", way_in)
     sys.stdout.flush()
     try:
         yield

@@ -1,6 +1,5 @@
 """`tidegate status`, `ledger` and `releases`: inspect a state."""
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,10 +10,10 @@ from typing import Any
 
 import click
 
-from tidegate.cli import advice, options
-from tidegate.cli.person_id import ReadsId, read_id
+from tidegate.cli import options
+from tidegate.cli.from_state import few_admitted, waiting
+from tidegate.cli.options import ReadsId, count, read_id
 from tidegate.cli.screen import Screen
-from tidegate.cli.types import count
 from tidegate.gate import Gate
 from tidegate.learn.measures.measure import kind_of, listed, score_named
 from tidegate.learn.score_kinds import KINDS, headline_in, headline_name
@@ -59,10 +58,10 @@ def status(state: Path, form: str) -> None:
     persons are protected, are in no release.
     """
     with Gate.look(state) as gate:
-        now, missing, protects = status_of(gate), advice.waiting(gate), gate.plan.protects
-        few = list(advice.few_admitted(gate))
+        now, missing, protects = status_of(gate), waiting(gate), gate.plan.protects
+        few = list(few_admitted(gate))
     if form == "json":
-        click.echo(json.dumps(now))
+        options.answer(now, form)
         return
     streams, budget, schedule = now["streams"], now["budget"], now["schedule"]
     console = Screen(soft_wrap=True)
@@ -122,16 +121,16 @@ def stopped_lines(steps: list[dict[str, Any]]) -> Iterator[str]:
 def _measured(now: dict[str, Any]) -> Iterator[str]:
     """What scores and surveys tell: how good the newest release was, and the newest alarm."""
     scores, drift = now["scores"], now["drift"]
-    if scores is not None:
+    if scores:
         of = f"release {scores['of_release']:,} on the step at {scores['at']:,}"
         yield f"Scores of {of}: {in_words(scores)}."
-        if scores.get("verdict") is not None:
+        if scores["verdict"]:
             yield f"It is {scores['verdict']['words']}."
-    elif now.get("verdict") is not None:
+    elif now.get("verdict"):
         yield f"The newest release that was tested is {now['verdict']['words']}."
-    if drift is not None and drift["newest_alarm"] is not None:
+    if drift and drift["newest_alarm"]:
         yield f"drift: {alarm_in_words(drift['newest_alarm'], streams=len(now['streams']))}"
-    elif drift is not None:
+    elif drift:
         yield f"drift: no alarm in the newest {drift['steps']:,} steps"
 
 
@@ -158,27 +157,27 @@ def ledger(state: Path, record: int | None, person: bool, form: str) -> None:
     """
     if person and record is not None:
         raise click.UsageError("Name one of --record and --person.")
-    if person:
-        _show_person(state, read_id(), form)
-        return
+    whose = read_id() if person else ""
     with Gate.look(state) as gate:
+        if person:
+            row = paid_by(gate, whose)
+            options.answer(row, form, person_in_words(row))
+            return
         view = gate.ledger_view()
         view.catch_up()
-        rows = view.totals() if record is None else view.paid(record)
-        there = record is None or any(record < gate.store.count(name) for name in gate.streams)
-        empty = "this record has paid nothing yet" if there else "this record has not arrived yet"
-        shown = ({k: v for k, v in row.items() if k not in BELOW} for row in rows)
-        options.show(rows if form == "json" else shown, form, empty=empty)
-        if record is None and form == "table":
-            click.echo(paid_so_far(max(row["paid"] for row in rows), gate.plan.protects))
-            for line in stopped_lines(stopped_rows(gate.store)):
-                click.echo(line)
-
-
-def _show_person(state: Path, person: str, form: str) -> None:
-    with Gate.look(state) as gate:
-        row = paid_by(gate, person)
-    click.echo(json.dumps(row) if form == "json" else person_in_words(row))
+        if record is not None:
+            there = any(record < gate.store.count(name) for name in gate.streams)
+            why = "this record has paid nothing yet" if there else "this record has not arrived yet"
+            options.show(view.paid(record), form, empty=why)
+            return
+        rows = view.totals()
+        if form == "json":
+            options.show(rows, form)
+            return
+        options.show(({k: v for k, v in row.items() if k not in BELOW} for row in rows), form)
+        click.echo(paid_so_far(max(row["paid"] for row in rows), gate.plan.protects))
+        for line in stopped_lines(stopped_rows(gate.store)):
+            click.echo(line)
 
 
 @click.command(epilog="\b\nExample:\n  tidegate releases tidegate.state --format json\n")
@@ -194,13 +193,13 @@ def releases(state: Path, start: int, form: str) -> None:
     with Gate.look(state) as gate, gate.store.snapshot():
         tried: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for step in gate.store.steps():
-            if step.evaluation is not None:
+            if step.evaluation:
                 tried[step.evaluation.release].append(_tried(step, step.evaluation))
         view = gate.ledger_view()
         view.read()
         rows = (
-            {**row, "tried": tried[row["release"]]}
-            for row in release_rows(gate.releases(start), view)
+            {**row, "tried": tried[release.number]}
+            for release, row in release_rows(gate.releases(start), view)
         )
         if form == "json":
             options.show(map(_guarded, rows), form)
@@ -221,10 +220,10 @@ def releases(state: Path, start: int, form: str) -> None:
 def _scores(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A row for each release with scores: on the step after it, and on the holdout."""
     found = []
-    for before, row in pairwise([None, *rows]):
-        if before is not None and row is not None and row["scores_before"] is not None:
+    for before, row in zip([{}, *rows], rows, strict=False):
+        if before and row["scores_before"]:
             found.append((before["release"], "next step", row["scores_before"]))
-        if row is not None and row["scores_on_holdout"] is not None:
+        if row["scores_on_holdout"]:
             found.append((row["release"], "holdout", row["scores_on_holdout"]))
     names = {name: None for _, _, scores in found for name in scores if scores[name]}
     used = [each for each in listed(kind_of(names)) if each.name in names]
@@ -239,7 +238,7 @@ def _scores(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def _verdicts(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """A row for each release that was scored on the step after it: how it did there."""
     for before, row in pairwise(rows):
-        if row["verdict"] is not None:
+        if row["verdict"]:
             yield {
                 "release": before["release"],
                 "beside_a_constant": row["verdict"]["than_constant"],
@@ -302,24 +301,20 @@ def _mean_tried(tried: list[dict[str, Any]]) -> str | None:
     return text if name == "accuracy" else f"{score_named(name).label} {text}"
 
 
-def release_rows(releases: Iterable[StoredRelease], view: LedgerView) -> Iterator[dict[str, Any]]:
-    """Releases as rows of a table, each with a verdict on the release before it."""
+def release_rows(
+    releases: Iterable[StoredRelease], view: LedgerView
+) -> Iterator[tuple[StoredRelease, dict[str, Any]]]:
+    """Releases, each with its row of a table and in that a verdict on the release before it."""
     before: dict[str | None, Any] = {}
     for release in releases:
         stream = release.card["stream"]
-        tried = _step_before(release)
+        tried = (release.card["evaluation"] or {}).get("step_before") or {}
         now = tried.get("scores")
-        if now is None and "accuracy" in tried:
+        if not now and "accuracy" in tried:
             records = tried["stop"] - tried["start"]
             now = accuracy_alone(tried["accuracy"], tried["deviation"], records)
-        yield release_row(release, view, verdict(now, before.get(stream)))
+        yield release, _release_row(release, view, tried, verdict(now, before.get(stream)))
         before[stream] = now
-
-
-def _step_before(release: StoredRelease) -> dict[str, Any]:
-    """What the card of a release says about the release before it."""
-    found: dict[str, Any] = (release.card["evaluation"] or {}).get("step_before") or {}
-    return found
 
 
 def _guarded(row: dict[str, Any]) -> dict[str, Any]:
@@ -330,13 +325,16 @@ def _guarded(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def release_row(
-    release: StoredRelease, view: LedgerView, found: Mapping[str, Any] | None = None
+def _release_row(
+    release: StoredRelease,
+    view: LedgerView,
+    tried: Mapping[str, Any],
+    found: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """A release as a row of a table; `found` is the verdict on the release before it."""
+    """A release as a row; `tried` is how the release before it did, `found` the verdict on that."""
     card = release.card
     unit = "mu" if "mu" in card else "epsilon"
-    evaluation, tried = card["evaluation"] or {}, _step_before(release)
+    holdout = (card["evaluation"] or {}).get("holdout", {})
     name = KINDS[release.predicted.kind].headline
     return {
         "release": release.number,
@@ -347,10 +345,10 @@ def release_row(
         "share": card["share_rounded_down"],
         unit: card[unit],
         f"{name}_before": guarded_value(name, tried.get(name), tried.get("deviation")),
-        f"{name}_on_holdout": evaluation.get("holdout", {}).get(name),
+        f"{name}_on_holdout": holdout.get(name),
         "scores_before": compact(tried.get("scores")),
         "verdict": verdict_row(found),
-        "scores_on_holdout": compact(evaluation.get("holdout", {}).get("scores")),
+        "scores_on_holdout": compact(holdout.get("scores")),
         "time": card["time"],
         "hash": release.hash,
         "trained_on": view.trained_on(card["fit"]),

@@ -1,6 +1,5 @@
 """`tidegate survey`: what the records of each step look like, as far as that is paid for."""
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ import click
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
-from tidegate.cli.types import count
+from tidegate.cli.options import count
 from tidegate.gate import Gate
 from tidegate.learn.feature_summary import (
     FeatureSummary,
@@ -22,6 +21,7 @@ from tidegate.learn.feature_summary import (
     range_advice,
     summarize,
 )
+from tidegate.learn.preparation import Moments
 from tidegate.release.verdict import PLUS_MINUS, margin
 from tidegate.schedule.progress import ONLY
 from tidegate.state.quality import MeasuredStep, alarm_in_words, alarm_row, drift_row, shares_of
@@ -66,11 +66,11 @@ def survey(state: Path, stream: str | None, last: int, form: str) -> None:
     """
     with Gate.look(state) as gate, gate.store.snapshot():
         streams = list(gate.streams)
-        if stream is not None and stream not in streams:
+        if stream not in {None, *streams}:
             raise refuse("--stream", " or ".join(streams), stream)
         view = gate.ledger_view()
         view.read()
-        steps = [each for each in view.measured.newest(full=0) if each.survey is not None]
+        steps = [each for each in view.measured.newest(full=0) if each.survey]
         shown = [name for name in streams if stream in {None, name}]
         if not any(each.step.stream in shown for each in steps):
             raise InvalidValueError(_nothing(gate, state))
@@ -88,12 +88,12 @@ def _show(gate: Gate, stream: str, steps: Sequence[MeasuredStep], form: str) -> 
     if not steps:
         return
     names, newest = [str(name) for name in gate.config.records.groups], steps[-1]
-    features = _features(gate, newest)
+    features, advice = _told(gate, newest)
     if form == "json":
-        told = {"features": features, "advice": [each.row for each in _advice(gate, newest)]}
-        for each in steps:
-            more = told if each is newest else dict.fromkeys(told)
-            click.echo(json.dumps({**_json(each, names), **more}))
+        told = {"features": features, "advice": [each.row for each in advice]}
+        none = dict.fromkeys(told)
+        rows = [{**_json(each, names), **(told if each is newest else none)} for each in steps]
+        options.show(rows, form)
         return
     title = "Shares of each step" if stream == ONLY else f"Shares of each step of {stream}"
     options.show([_row(each, names) for each in steps], form, title=title)
@@ -109,8 +109,8 @@ def _show(gate: Gate, stream: str, steps: Sequence[MeasuredStep], form: str) -> 
     if len(features) > MOST_FEATURES:
         left = len(features) - MOST_FEATURES
         options.say(f"{left:,} more features: --format json lists all")
-    for advice in _advice(gate, newest)[:MOST_ADVICE]:
-        options.say(f"{advice.row['what']}: {advice.text}")
+    for each_advice in advice[:MOST_ADVICE]:
+        options.say(f"{each_advice.row['what']}: {each_advice.text}")
 
 
 def _json(each: MeasuredStep, names: Sequence[str]) -> Row:
@@ -143,8 +143,8 @@ def _row(each: MeasuredStep, names: Sequence[str]) -> Row:
         "at": card["stop"],
         **columns,
         "unusable": _percent(card["unusable"]),
-        "drift": None if drift is None else round(drift.statistic, 2),
-        "alarm": drift.what if drift is not None and drift.alarm else "",
+        "drift": drift and round(drift.statistic, 2),
+        "alarm": drift.what if drift and drift.alarm else "",
     }
 
 
@@ -152,13 +152,31 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _features(gate: Gate, newest: MeasuredStep) -> list[Row]:
-    stored = gate.store.survey(newest.step.stream, newest.step.span.stop)
-    if stored is None:
-        return []
-    moments = stored.means(gate.about.task.groups)
-    summary = summarize(moments, norm=gate.about.task.norm)
-    columns = _feature_names(gate)
+Advice = NeverPresent | RangeAdvice | NormAdvice
+
+
+def _told(gate: Gate, newest: MeasuredStep) -> tuple[list[Row], list[Advice]]:
+    """What surveys tell of each feature, and which columns, ranges or norm should be others."""
+    task, stored = gate.about.task, gate.store.survey(newest.step.stream, newest.step.span.stop)
+    if not stored:
+        return [], []
+    moments = stored.means(task.groups)
+    summary = summarize(moments, norm=task.norm)
+    columns = None if gate.config.features else gate.config.column_map()
+    if not columns:
+        return _features(summary, gate.config.read or ()), _about_norm(moments, task.norm)
+    names: list[str] = columns.get_feature_names_out().tolist()
+    wide = sorted(range_advice(columns.checked, summary), key=lambda each: -each.times)
+    return _features(summary, names), [*never_present(columns.checked, summary), *wide]
+
+
+def _about_norm(moments: Moments, norm: float) -> list[Advice]:
+    advice = norm_advice(moments, norm=norm)
+    return [advice] if advice else []
+
+
+def _features(summary: FeatureSummary, columns: Sequence[str]) -> list[Row]:
+    """A row for each feature; by their columns, if these are as many."""
     named = len(columns) == summary.center.size
     return [
         {
@@ -173,34 +191,6 @@ def _features(gate: Gate, newest: MeasuredStep) -> list[Row]:
     ]
 
 
-def _feature_names(gate: Gate) -> Sequence[str]:
-    """The names of the features of a record; of its columns, if maps change them."""
-    columns = gate.config.column_map()
-    if columns is None or gate.config.features:
-        return gate.config.read or ()
-    names: list[str] = columns.get_feature_names_out().tolist()
-    return names
-
-
-def _advice(gate: Gate, newest: MeasuredStep) -> list[NeverPresent | RangeAdvice | NormAdvice]:
-    """Which columns are empty, and which ranges or norm too wide, as far as surveys tell."""
-    stored = gate.store.survey(newest.step.stream, newest.step.span.stop)
-    if stored is None:
-        return []
-    moments, norm = (
-        stored.means(gate.about.task.groups),
-        gate.about.task.norm,
-    )
-    columns = None if gate.config.features else gate.config.column_map()
-    if columns is not None:
-        summary = summarize(moments, norm=norm)
-        wide = range_advice(columns.checked, summary)
-        widest = sorted(wide, key=lambda each: -each.times)
-        return [*never_present(columns.checked, summary), *widest]
-    advice = norm_advice(moments, norm=norm)
-    return [] if advice is None else [advice]
-
-
 def _spread(summary: FeatureSummary, index: int) -> Row | None:
     """The spread of a feature; None where the noise hides it."""
     value, noise = float(summary.spread[index]), float(summary.spread_deviation[index])
@@ -209,11 +199,11 @@ def _spread(summary: FeatureSummary, index: int) -> Row | None:
 
 def _feature_row(feature: Row) -> Row:
     center, spread = feature["center"], feature["spread"]
-    hidden = spread is None and abs(center["value"]) < 2 * center["deviation"]
+    hidden = not spread and abs(center["value"]) < 2 * center["deviation"]
     return {
         "feature": feature["feature"],
         "center": "not resolved" if hidden else _around(center),
-        "spread": "not resolved" if spread is None else _around(spread),
+        "spread": _around(spread) if spread else "not resolved",
     }
 
 

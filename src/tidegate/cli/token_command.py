@@ -1,6 +1,5 @@
 """`tidegate token`: create, list and revoke the tokens of a state's service."""
 
-import json
 import os
 import re
 from dataclasses import asdict
@@ -12,18 +11,10 @@ import click
 
 from tidegate.checks import refuse
 from tidegate.cli import options
-from tidegate.cli.types import Read
-from tidegate.serve.access_tokens import SCOPES, Tokens
-from tidegate.serve.audit import Audit
+from tidegate.cli.options import Read
+from tidegate.serve.access_tokens import SCOPES, Audit, Tokens
 from tidegate.state.opening import holds_state, no_state
 
-EPILOG = """\b
-Examples:
-  tidegate token create tidegate.state --name app --scope ingest
-  tidegate token create tidegate.state --name me --scope read --expires 30d
-  tidegate token list tidegate.state
-  tidegate token revoke tidegate.state me
-"""
 CREATE_EPILOG = """\b
 Examples:
   tidegate token create tidegate.state --name app --scope ingest
@@ -31,13 +22,17 @@ Examples:
 """
 LIST_EPILOG = "\b\nExample:\n  tidegate token list tidegate.state\n"
 REVOKE_EPILOG = "\b\nExample:\n  tidegate token revoke tidegate.state me\n"
+EPILOG = f"""{CREATE_EPILOG}\
+  tidegate token list tidegate.state
+  tidegate token revoke tidegate.state me
+"""
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def _duration(name: str, value: Any) -> timedelta:
     match = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", str(value))
-    if match is None:
+    if not match:
         raise refuse(name, "a duration such as 30d, 12h or 15m", value)
     return timedelta(**{UNITS[match[2]]: int(match[1])})
 
@@ -73,7 +68,7 @@ def create(
     """Create a token and print it. It is shown only once: the state keeps its hash."""
     secret = _tokens(state).create(name, scopes, expires)
     Audit(state).note(name, "token create", 200, scopes=scopes, user=os.getuid())
-    click.echo(json.dumps({"name": name, "token": secret}) if form == "json" else secret)
+    options.answer({"name": name, "token": secret}, form, secret)
 
 
 @token.command("list", epilog=LIST_EPILOG, short_help="List the tokens and their scopes.")
@@ -97,8 +92,7 @@ def revoke(state: Path, name: str, form: str) -> None:
     """Revoke a token, with immediate effect."""
     _tokens(state).revoke(name)
     Audit(state).note(name, "token revoke", 200, user=os.getuid())
-    result = json.dumps({"name": name, "valid": False})
-    click.echo(result if form == "json" else f"{name} is revoked")
+    options.answer({"name": name, "valid": False}, form, f"{name} is revoked")
 
 
 def _tokens(state: Path) -> Tokens:

@@ -1,6 +1,5 @@
 """`tidegate upgrade`: upgrade a state to the layout of this version."""
 
-import json
 from pathlib import Path
 
 import click
@@ -25,9 +24,7 @@ def upgrade(state: Path, form: str) -> None:
     """
     before = layout_of(state)
     FolderStore(state).close()
-    if form == "json":
-        click.echo(json.dumps({"layout_before": before, "layout": LAYOUT}))
-    elif before == LAYOUT:
-        options.say(f"{state} has layout {LAYOUT} already: nothing was changed")
-    else:
-        options.say(f"{state} was upgraded from layout {before} to layout {LAYOUT}")
+    words = f"{state} was upgraded from layout {before} to layout {LAYOUT}"
+    if before == LAYOUT:
+        words = f"{state} has layout {LAYOUT} already: nothing was changed"
+    options.answer({"layout_before": before, "layout": LAYOUT}, form, words)

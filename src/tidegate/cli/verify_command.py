@@ -1,6 +1,5 @@
 """`tidegate verify`: check a state or a published folder."""
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,15 +10,14 @@ import click
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
+from tidegate.cli.options import PATH
 from tidegate.cli.screen import one_line
-from tidegate.cli.types import PATH
 from tidegate.gate import Gate
 from tidegate.privacy.person import Person
 from tidegate.release import StoredRelease
 from tidegate.run.config import Config
 from tidegate.run.config.tables import Locations
-from tidegate.serve.access_tokens import FILE as TOKENS
-from tidegate.serve.access_tokens import Tokens
+from tidegate.serve.access_tokens import TOKENS, Tokens
 from tidegate.state.damage import Problem
 from tidegate.state.inspecting import Consent
 from tidegate.state.opening import marks_of_state
@@ -96,13 +94,11 @@ def verify(  # noqa: PLR0913 (one for each option)
         problems, named, sound = _checked(
             folder, kind, consent, lambda what: bar.update(task, description=one_line(what))
         )
-    found = [name for name, each in named if includes is not None and each.startswith(includes)]
-    problems += [] if includes is None or found else [_missing(includes, problems)]
-    if form == "json":
-        listed = [asdict(each) for each in problems]
-        click.echo(json.dumps({"sound": not problems, "problems": listed, "checked_as": kind}))
-    for problem in problems if form == "table" else []:
-        options.say(shortened(f"{problem.where}: {problem.what}"))
+    found = [name for name, each in named if includes and each.startswith(includes)]
+    problems += [_missing(includes, problems)] if includes and not found else []
+    found_out = {"sound": not problems, "problems": list(map(asdict, problems)), "checked_as": kind}
+    lines = [shortened(f"{each.where}: {each.what}") for each in problems]
+    options.answer(found_out, form, *lines)
     if problems:
         sys.exit(1)
     if form == "table" and not quiet:
@@ -141,7 +137,7 @@ def taken_for(folder: Path, *, as_state: bool = False, as_published: bool = Fals
 
 def consent_of(config: Path | None, *, connect: bool) -> Consent:
     """Where the user agrees to connect to."""
-    locations = Locations() if config is None else Config.load(config).locations()
+    locations = Config.load(config).locations() if config else Locations()
     return Consent(connect=connect, locations=locations)
 
 
@@ -176,11 +172,11 @@ def _verify_state(folder: Path, consent: Consent, report: Report) -> Checked:
         f"{fits:,} fits match the plan, their cards state the noise that it requires, "
         f"{len(releases):,} releases form an unbroken hash chain"
     )
-    if person is not None:
+    if person:
         sound += f", {_nobody_paid_more(person)}"
     if erasures:
         sound += f", {len(erasures):,} erasures are part of the history"
-    if files and publish is not None:
+    if files and publish:
         sound += f", the files of {files:,} releases in {publish.folder} are unchanged"
     elif files:
         sound += f"; {files:,} releases were published to a folder that is no longer configured"
@@ -195,9 +191,8 @@ def _nobody_paid_more(person: Person) -> str:
     """What was checked about persons."""
     times = f"{person.contributions:,} contribution{'s' * (person.contributions > 1)}"
     within = ""
-    if person.period is not None:
-        steps = "one step" if person.period == 1 else f"{person.period:,} consecutive steps"
-        within = f" within {steps} (of the steps that are kept)"
+    if person.period:
+        within = f"{person.within.replace('any ', '')} (of the steps that are kept)"
     return f"no person has paid more than {times}{within}"
 
 

@@ -1,15 +1,14 @@
 """`tidegate weights`: the weights of a release, by the names of their features."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from tidegate.cli import options
-from tidegate.cli.chosen_model import chosen_model, number
-from tidegate.cli.types import PATH, count
+from tidegate.cli.from_state import chosen_model, number
+from tidegate.cli.options import PATH, count
 from tidegate.release import Model, RegressionModel
 
 Row = dict[str, Any]
@@ -50,11 +49,9 @@ def weights(model: Path, number: int | None, top: int, form: str) -> None:
     release = chosen_model(model, number)
     found = release.model()
     rows = weight_rows(found)
-    intercepts = _intercepts(found)
+    intercepts = _by_class(found, found.intercept_)
     if form == "json":
-        for row in rows:
-            click.echo(json.dumps(row))
-        click.echo(json.dumps({"release": release.number, "intercept": intercepts}))
+        options.show([*rows, {"release": release.number, "intercept": intercepts}], form)
         return
     shown = [_flat(row) for row in rows[:top]]
     options.show(shown, form, title=f"Weights of release {release.number:,}", folded="feature")
@@ -65,30 +62,25 @@ def weights(model: Path, number: int | None, top: int, form: str) -> None:
 
 def weight_rows(model: Model | RegressionModel) -> list[Row]:
     """A row for each feature, the largest effect first; with classes, a weight for each margin."""
-    found, size = model.coefficients, getattr(model, "target", None)
-    factor = 1.0 if size is None else size.half
+    found = model.coefficients
+    factor = model.target.half if isinstance(model, RegressionModel) else 1.0
     return [
         {
             "feature": found.names[place],
             "unit": found.units[place],
-            "weight": _by_class(model, (factor * found.weights[:, place]).tolist()),
-            "scaled": _by_class(model, (factor * found.scaled[:, place]).tolist()),
+            "weight": _by_class(model, factor * found.weights[:, place]),
+            "scaled": _by_class(model, factor * found.scaled[:, place]),
         }
         for place in found.order
     ]
 
 
-def _by_class(model: Model | RegressionModel, values: Sequence[float]) -> Any:
+def _by_class(model: Model | RegressionModel, values: Any) -> Any:
     """One number, or with more than one margin a number for each class."""
-    if isinstance(model, RegressionModel) or len(values) == 1:
-        return values[0]
-    return dict(zip(map(str, model.classes), values, strict=True))
-
-
-def _intercepts(model: Model | RegressionModel) -> Any:
-    if isinstance(model, RegressionModel):
-        return model.intercept_
-    return _by_class(model, model.intercept_.tolist())
+    numbers = np.atleast_1d(values).tolist()
+    if len(numbers) == 1:
+        return numbers[0]
+    return dict(zip(map(str, getattr(model, "classes", ())), numbers, strict=True))
 
 
 def _flat(row: Row) -> Row:

@@ -3,10 +3,9 @@
 NOT PRIVATE: noise comes from a seed, and models are tested without noise. Use public records only.
 """
 
-from tidegate.compare.contenders import Problem
-from tidegate.compare.curve import Curve, measure
+from tidegate.compare.contenders import Linear, Method, Problem, Scheduled
 from tidegate.compare.labelled import Labelled, LabelledStream, interleaved
-from tidegate.compare.method import Linear, Method, Scheduled
+from tidegate.compare.results import Curve, measure
 
 __all__ = [
     "Curve",

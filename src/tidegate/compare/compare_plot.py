@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.compare.contenders import kept
-from tidegate.compare.curve import Curve
-from tidegate.compare.recommend import Recommendation, Result
+from tidegate.compare.results import Curve, Recommendation, Result
 from tidegate.compare.yardstick import Shown, Wording
 from tidegate.picture import new_figure
 from tidegate.privacy.meaning import amounts

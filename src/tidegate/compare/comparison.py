@@ -21,13 +21,13 @@ from tidegate.compare.contenders import (
     Contender,
     Problem,
     ScheduleContender,
+    Scheduled,
     Setting,
     added_methods,
     settings_of,
     sizes_of,
 )
 from tidegate.compare.labelled import UNUSABLE, Labelled, LabelledStream, interleaved, prequential
-from tidegate.compare.method import Scheduled
 from tidegate.compare.yardstick import ByClass, ByError, Wording, Yardstick
 from tidegate.data.intake import Intake
 from tidegate.data.owners import owners_of

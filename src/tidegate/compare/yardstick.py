@@ -238,7 +238,7 @@ class ByClass:
         classes: The number of classes.
 
     >>> from tidegate.compare.labelled import UNUSABLE
-    >>> from tidegate.compare.method import Linear
+    >>> from tidegate.compare.contenders import Linear
     >>> X, y = np.array([[1.0], [-1.0], [2.0], [0.0]]), np.array([1, 0, 0, UNUSABLE])
     >>> found = ByClass(2).measured(Linear(np.ones(1)), Labelled(X=X, y=y))
     >>> found["accuracy"], found["balanced_accuracy"], found["auc"]
@@ -288,7 +288,7 @@ class ByError:
     Args:
         target: The number to predict.
 
-    >>> from tidegate.compare.method import Linear
+    >>> from tidegate.compare.contenders import Linear
     >>> from tidegate.data.predicted import BITS
     >>> test = Labelled(X=np.array([[1.0], [0.0]]), y=np.array([2**BITS, 0]))
     >>> found = ByError(Target(0, 60)).measured(Linear(np.array([0.5])), test)

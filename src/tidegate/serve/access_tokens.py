@@ -1,7 +1,8 @@
-"""Tokens and their scopes. Only hashes of tokens are stored.
+"""Tokens and their scopes, and the audit log of what is done with them.
 
-A token is 256 random bits, so it cannot be guessed. A single SHA-256 is therefore as safe as a slow
-password hash, and fast. `docs/threats.md` says what tokens protect, and what they do not.
+Only hashes of tokens are stored. A token is 256 random bits, so it cannot be guessed. A single
+SHA-256 is therefore as safe as a slow password hash, and fast. `docs/threats.md` says what tokens
+protect, and what they do not.
 """
 
 import fcntl
@@ -11,10 +12,13 @@ import json
 import os
 import re
 import secrets
+import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +30,11 @@ SCOPES = ("ingest", "read", "admin", "erase")
 records."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-FILE = "tokens.json"
+TOKENS, AUDIT = "tokens.json", "audit.jsonl"
+"""Their files in a state."""
+
+
+# --- tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +71,7 @@ class Tokens:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = Path(folder) / FILE
+        self._file = Path(folder) / TOKENS
         self._seen: tuple[int, int] | None = None
         self._tokens: tuple[Token, ...] = ()
 
@@ -174,3 +182,51 @@ def _write(file: Path, tokens: Sequence[Token]) -> None:
 def _digest(rows: list[Any]) -> str:
     """A checksum against damage, not against attackers: whoever can write the file can fake it."""
     return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+
+
+# --- the audit log: who did what and when, and the outcome; it never holds a record or a token
+
+
+class UnnotedError(RuntimeError):
+    """A line could not be written to the audit log."""
+
+
+class Audit:
+    """Writes one line of JSON per request with a token, to a file that only its owner can read.
+
+    The file may be moved away at any time: the next line starts a new one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = Path(folder) / AUDIT
+        self._writing = threading.Lock()
+        with suppress(OSError), self._file.open("r+b") as log:  # complete a line cut by a crash
+            log.seek(-1, os.SEEK_END)
+            if log.read(1) != b"\n":
+                log.write(b"\n")
+
+    def note(self, token: str | None, what: str, outcome: int, **more: Any) -> None:
+        """Add a line: the name of a valid token, method and route, status, other public facts."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        row = {"time": time, "token": token, "what": what, "outcome": outcome, **more}
+        line = f"{json.dumps(row)}\n".encode()
+        try:
+            owner_only = partial(os.open, mode=0o600)
+            with self._writing, open(self._file, "ab", buffering=0, opener=owner_only) as log:
+                log.write(line)
+        except OSError as error:
+            reason = f"cannot write to the audit log {self._file}: {error.strerror or error}"
+            raise UnnotedError(f"{reason}; requests fail until it is writable") from error
+
+    def last(self, most: int) -> list[dict[str, Any]]:
+        """The newest lines, the oldest of them first."""
+        try:
+            with self._file.open(encoding="utf-8", errors="replace") as lines:
+                newest = deque(lines, maxlen=most)
+        except FileNotFoundError:
+            return []
+        rows = list[dict[str, Any]]()
+        for line in newest:
+            with suppress(ValueError):  # a line cut by a crash
+                rows.append(json.loads(line))
+        return rows

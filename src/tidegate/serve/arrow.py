@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
 from tidegate.data.values import BYTES, is_flat, is_list, is_text, nulls
-from tidegate.serve.framing import Body
-from tidegate.serve.limits import check_number, check_size
+from tidegate.serve.limits import Body, check_number, check_size
 from tidegate.sources.arrow_records import values
 
 NOT_ARROW = "the body must be an Arrow IPC stream, without compression and dictionaries"

@@ -22,8 +22,8 @@ from tidegate.data.columns.table import WIDEST, as_table
 from tidegate.data.values import as_objects, is_flat, is_number, is_text, number_of, only_texts
 from tidegate.run.config import Config
 from tidegate.serve import arrow
-from tidegate.serve.framing import NOT_JSON, Body, Unreadable, framed
-from tidegate.serve.limits import Limits, check_members, check_number, check_size
+from tidegate.serve.framing import NOT_JSON, Unreadable, framed
+from tidegate.serve.limits import Body, Limits, check_members, check_number, check_size
 from tidegate.sources import RawBatch, SourceColumns
 from tidegate.sources.arrow_records import ArrowRecords, holds_ids, labels_of, values
 from tidegate.sources.json_records import Unseen
@@ -204,9 +204,7 @@ class Reader:
         """Texts, rows of columns of any kind, or rows of numbers."""
         if self._kinds:
             names = self._kinds.names
-            rows: list[Any] = [row.blank if isinstance(row, Unreadable) else row for row in x]
-            if not all(isinstance(row, list) for row in rows):
-                raise InvalidValueError(NO_ROWS)
+            rows = _lists(x, NO_ROWS)
             for width in {len(row) for row in rows} - {len(names)}:
                 raise refuse("x", f"of {len(names)} columns ({_few(names)})", width)
             return as_table(rows, names) if rows else Table({name: [] for name in names}, 0)
@@ -326,10 +324,18 @@ def _without_long_values(raw: RawBatch, name: str) -> RawBatch:
     return replace(raw, X=table, reasons={**raw.reasons, **dict.fromkeys(long, reason)})
 
 
+def _lists(x: list[Any], otherwise: str) -> list[list[Any]]:
+    """A list for each record, blank for one that is not JSON; refuse anything else."""
+    rows: list[Any] = [row.blank if isinstance(row, Unreadable) else row for row in x]
+    if not all(isinstance(row, list) for row in rows):
+        raise InvalidValueError(otherwise)
+    return rows
+
+
 def _matrix(x: list[Any], most: int, read: Read) -> NDArray[np.float64]:
     """Rows as a matrix of at most `most` bytes; NaN for anything that is not a number."""
-    rows: list[Any] = [row.blank if isinstance(row, Unreadable) else row for row in x]
-    if not all(isinstance(row, list) for row in rows) or len(set(map(len, rows))) > 1:
+    rows = _lists(x, NO_MATRIX)
+    if len(set(map(len, rows))) > 1:
         raise InvalidValueError(NO_MATRIX)
     if not rows:
         return np.empty((0, 0))

@@ -19,7 +19,7 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
-from tidegate.serve.limits import check_members, check_number
+from tidegate.serve.limits import Body, check_members, check_number
 
 NOT_JSON = "the body must be a JSON object"
 BLANKS = b" \t\n\r"
@@ -29,8 +29,6 @@ DEEPEST = 1022
 
 DEEPEST_LENIENT = 100
 """The deepest nesting for the lenient parser, which is recursive."""
-
-Body = bytes | bytearray
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.checks import StoppedError, StoreError
-from tidegate.gate import Gate
 from tidegate.release import Model, RegressionModel, StoredRelease
 from tidegate.release.model import Scorer
 from tidegate.schedule.progress import BEHIND
 from tidegate.sources import RawBatch
 from tidegate.state.erasure import Erasure
 from tidegate.state.quality import alarm_in_words, alarm_row
+
+if TYPE_CHECKING:
+    from tidegate.gate import Gate
 
 log = logging.getLogger("tidegate.serve")
 
@@ -73,7 +75,7 @@ class NothingYet:
     tag: str = ""
 
 
-def newest_of(gate: Gate) -> Current | NothingYet:
+def newest_of(gate: "Gate") -> Current | NothingYet:
     """The newest release of a gate."""
     newest = gate.store.newest()
     return NothingYet() if newest is None else Current(newest)
@@ -90,7 +92,7 @@ class GateRunner:
         most_waiting: The most bytes of batches that may wait to be made durable.
     """
 
-    def __init__(self, gate: Gate, *, most_waiting: int = 2**26) -> None:
+    def __init__(self, gate: "Gate", *, most_waiting: int = 2**26) -> None:
         self.gate = gate
         self.training = False  # whether a step is being trained
         self.trouble = ""  # why training fails; empty if it does not

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from tidegate.checks import InvalidValueError, refuse
 
+Body = bytes | bytearray
+"""What a request sends."""
+
 MAX_MEMBERS = 1000
 """The most members of a body's object, each of which takes time; a batch needs three."""
 

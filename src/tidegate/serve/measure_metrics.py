@@ -1,12 +1,14 @@
 """Metrics of the newest scores, survey and drift of each stream, for Prometheus."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from tidegate.learn.measures.measure import kind_of, listed, score_named
 from tidegate.learn.score_kinds import headline_in
-from tidegate.serve.facts import Fields
+
+Fields = dict[str, Any]
 
 UNUSABLE = "unusable_share"
 """The metric of unusable records: from a survey, or else from scores."""

@@ -16,8 +16,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.checks import InvalidValueError
-from tidegate.serve.access_tokens import Token, Tokens
-from tidegate.serve.audit import Audit, UnnotedError
+from tidegate.serve.access_tokens import Audit, Token, Tokens, UnnotedError
 from tidegate.serve.limits import Bucket, Limits
 
 log = logging.getLogger("tidegate.serve")

@@ -191,6 +191,11 @@ def _id(given: Any) -> Any:
 
 def _is_id(given: Any) -> bool:
     """Whether a value can be an id, unless it is too long."""
-    whole = isinstance(given, int) and not isinstance(given, bool)
-    whole |= isinstance(given, float) and given.is_integer()
-    return whole or (isinstance(given, str) and bool(given))
+    match given:
+        case bool():
+            return False
+        case float():
+            return given.is_integer()
+        case int():
+            return True
+    return isinstance(given, str) and bool(given)

@@ -1,18 +1,18 @@
-"""A child process of the service that handles one request at a time."""
+"""Child processes of the service: they end with their parent, and handle one request at a time."""
 
 import os
 import resource
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from tidegate.checks import InvalidValueError, StoreError, nothing
-from tidegate.serve.child_process import end_with_parent
 
 Answer = Callable[..., Any]
 """Handles a request in the process: takes its arguments, and returns the result to send back."""
@@ -21,6 +21,23 @@ TOO_SLOW = "the body takes too long to read: send fewer records at a time"
 
 NICENESS = 5
 """How much lower its scheduling priority is than the service's."""
+
+
+def end_with_parent() -> None:
+    """Make this child process exit when its parent exits, even if the parent is killed.
+
+    Call it first. A terminal sends Ctrl-C to all its processes; the child ignores it, so that the
+    parent decides.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from fastapi import APIRouter, HTTPException, Request
@@ -15,7 +15,9 @@ from tidegate.serve import examples
 from tidegate.serve.bodies import JSON
 from tidegate.serve.gate_runner import BusyError
 from tidegate.serve.middleware import RETRY_AFTER
-from tidegate.serve.service import Service
+
+if TYPE_CHECKING:
+    from tidegate.serve.service import Service
 
 NOT_ONE = 'the body must be {"person": id} or {"record": number}; "stream" goes with a record'
 
@@ -23,7 +25,7 @@ BUSY = "too many erasures are waiting: try again later"
 WAITS = "the erasure waits for the step that is being trained: ask again later for the receipt"
 
 
-def erasures(service: Service) -> APIRouter:
+def erasures(service: "Service") -> APIRouter:
     """Routes that erase."""
     router = APIRouter(tags=["erasures"])
     runner, limits = service.runner, service.limits

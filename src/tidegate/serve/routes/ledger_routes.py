@@ -1,16 +1,18 @@
 """The routes for the ledger, the plan and the status."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 
 from tidegate.checks import MAX_COUNT, refuse
 from tidegate.serve import examples
-from tidegate.serve.service import Service
+
+if TYPE_CHECKING:
+    from tidegate.serve.service import Service
 
 
-def ledger(service: Service) -> APIRouter:
+def ledger(service: "Service") -> APIRouter:
     """Routes that return public numbers."""
     router = APIRouter(tags=["ledger"], dependencies=service.needs("read"))
     facts = service.facts

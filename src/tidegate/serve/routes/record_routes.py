@@ -1,7 +1,7 @@
 """The routes that take records and return predictions."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
@@ -15,7 +15,9 @@ from tidegate.serve import examples
 from tidegate.serve.bodies import JSON
 from tidegate.serve.gate_runner import BusyError, Current
 from tidegate.serve.middleware import NOTHING_YET, RETRY_AFTER
-from tidegate.serve.service import Service
+
+if TYPE_CHECKING:
+    from tidegate.serve.service import Service
 
 PREDICTED_AT_ONCE = 1024
 """Records predicted at a time; this many probabilities or fewer need no other thread."""
@@ -36,7 +38,7 @@ Stream = Annotated[
 ]
 
 
-def records(service: Service) -> APIRouter:
+def records(service: "Service") -> APIRouter:
     """Routes that take records."""
     router = APIRouter(tags=["records"])
     runner = service.runner

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, HTTPException, Query, Request, Response, Security
 from fastapi import Path as InPath
@@ -19,10 +19,11 @@ from tidegate.release import StoredRelease
 from tidegate.release.export_formats import to_md, to_onnx, to_safetensors
 from tidegate.serve import examples
 from tidegate.serve.access_tokens import Token
-from tidegate.serve.facts import Fields
 from tidegate.serve.gate_runner import Current
 from tidegate.serve.middleware import NOTHING_YET
-from tidegate.serve.service import Service
+
+if TYPE_CHECKING:
+    from tidegate.serve.service import Fields, Service
 
 PAUSE = 0.25
 """The least seconds between two progress events."""
@@ -53,7 +54,7 @@ LastEvent = Annotated[
 ]
 
 
-def releases(service: Service) -> APIRouter:  # noqa: C901 (a list of routes)
+def releases(service: "Service") -> APIRouter:  # noqa: C901 (a list of routes)
     """Routes that return releases."""
     router = APIRouter(tags=["releases"], dependencies=service.needs("read"))
     runner, facts, limits = service.runner, service.facts, service.limits
@@ -132,7 +133,7 @@ class Events(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _existing(service: Service, number: int) -> StoredRelease:
+def _existing(service: "Service", number: int) -> StoredRelease:
     release = service.facts.release(number)
     if release is None:
         raise HTTPException(404, f"there is no release {number}: /v1/releases lists all")
@@ -146,7 +147,7 @@ async def _within(news: asyncio.Event, seconds: float) -> bool:
     return news.is_set()
 
 
-async def _events(service: Service, token: Token, last: str) -> AsyncIterator[str]:
+async def _events(service: "Service", token: Token, last: str) -> AsyncIterator[str]:
     runner = service.runner
     newest = runner.current.number
     seen = min(newest, int(last)) if re.fullmatch("[0-9]{1,16}", last) else newest
@@ -169,7 +170,7 @@ async def _events(service: Service, token: Token, last: str) -> AsyncIterator[st
             await _within(news, HEARTBEAT)
 
 
-def _newest_alarm(status: Fields) -> Any:
+def _newest_alarm(status: "Fields") -> Any:
     """The newest drift alarm; None if there was none, or drift is not watched."""
     return (status["drift"] or {}).get("newest_alarm")
 

@@ -1,7 +1,7 @@
 """The routes for health, metrics and the audit log."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
@@ -11,10 +11,12 @@ from prometheus_client.registry import Collector
 
 from tidegate.serve import examples
 from tidegate.serve.measure_metrics import measured
-from tidegate.serve.service import Service
+
+if TYPE_CHECKING:
+    from tidegate.serve.service import Service
 
 
-def watch(service: Service) -> APIRouter:
+def watch(service: "Service") -> APIRouter:
     """Routes for operators of the service."""
     router = APIRouter(tags=["service"])
     service.registry.register(Numbers(service))
@@ -55,7 +57,7 @@ def watch(service: Service) -> APIRouter:
 class Numbers(Collector):
     """The status for Prometheus, without durations: these depend on the content of records."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: "Service") -> None:
         self._service = service
 
     def collect(self) -> Iterable[Metric]:

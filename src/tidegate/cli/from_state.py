@@ -1,11 +1,19 @@
-"""Advice about a state that commands print unasked."""
+"""What commands take from a state: the release to use, and advice about what is missing."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import click
+
+from tidegate.checks import InvalidValueError
+from tidegate.cli.options import count
 from tidegate.data.owners import WHY_NOBODY
 from tidegate.gate import Gate
+from tidegate.release import StoredRelease
 from tidegate.run.step_admission import warnings
 from tidegate.schedule.progress import ONLY
+from tidegate.state.loading import checked_model, load_release
+from tidegate.state.publish_folder import published_in
 
 
 def waiting(gate: Gate) -> str:
@@ -21,7 +29,7 @@ def waiting(gate: Gate) -> str:
 
 def few_admitted(gate: Gate) -> Iterator[str]:
     """Say that few records of the newest step count, and what to do; it has no noise either."""
-    if gate.plan.person is not None:
+    if gate.plan.person:
         for line in warnings(gate.store.admissions(), gate.plan.person):
             yield f"{line}."
 
@@ -33,12 +41,12 @@ def unusable(gate: Gate) -> Iterator[str]:
     """
     for stream in gate.streams:
         first = next(gate.store.quarantine(stream), None)
-        if first is not None:
+        if first:
             count, of = gate.store.quarantined(stream), gate.store.count(stream)
             many = 2 * count > of
-            last = "classes" if gate.config.records.target is None else "target"
+            last = "target" if gate.config.records.target else "classes"
             names = f"[records] columns, label and {last}"
-            names += " and [person] id" if gate.config.person is not None else ""
+            names += " and [person] id" if gate.config.person else ""
             advice = f"; check that {names} match the records"
             if first.reason in WHY_NOBODY:
                 advice = "; check person.id"
@@ -47,3 +55,32 @@ def unusable(gate: Gate) -> Iterator[str]:
                 f"{count:,} of {of:,} {whose} cannot be used; the first is {first.slot:,}: "
                 f"{first.reason} (do not publish this count){advice * many}"
             )
+
+
+number = click.option(
+    "--release", "number", type=count(least=0), help="Number of the release [newest]."
+)
+
+
+def chosen_model(path: Path, number: int | None) -> StoredRelease:
+    """The release to use. A folder with published releases is never opened as a state.
+
+    Args:
+        path: A state, a published folder, or a .safetensors, .npz or .onnx file.
+        number: The number of the release; None for the newest.
+    """
+    if path.is_dir() and not published_in(path):
+        with Gate.look(path) as gate:
+            return chosen_release(gate, number)
+    release = load_release(path, number)
+    checked_model(path, release)  # the file may come from anyone
+    return release
+
+
+def chosen_release(gate: Gate, number: int | None) -> StoredRelease:
+    """The release with a number, or the newest; refuse a state that has none."""
+    chosen = gate.store.newest() if number is None else gate.store.release(number)
+    if not chosen:
+        more = "add records with tidegate run or tidegate ingest"
+        raise InvalidValueError(f"{waiting(gate)}; {more}")
+    return chosen
