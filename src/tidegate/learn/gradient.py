@@ -169,7 +169,7 @@ class GradientPerturbation:
         mu = terms.allowance.amount
         course = Course(
             slots=sized(terms, counted(terms, n)),
-            mu=refit.left_for_descent(mu) if refits(task) else mu,
+            mu=refit.left_for_descent(mu) if refit.refits(task) else mu,
             norm=task.norm,
             lipschitz=task.loss.lipschitz(task.norm),
             smoothness=task.loss.smoothness(task.norm),
@@ -239,7 +239,7 @@ def descend(
     if descent.lead and terms.start is not None:
         ahead = weights + descent.lead * (weights - terms.start)
         weights = np.clip(ahead, -MAX_WEIGHT, MAX_WEIGHT)
-    if not refits(task):
+    if not refit.refits(task):
         return Fitted(weights)
     weights = with_exact_margins(weights)
     fold = refit.fold_for(
@@ -274,11 +274,6 @@ def again(terms: Terms) -> bool:
 def behind(terms: Terms, slots: int) -> int:
     """The number of records that the prior or start has learnt from; if unknown, as many as new."""
     return terms.behind or (counted(terms, slots) if terms.refines else 0)
-
-
-def refits(task: Task) -> bool:
-    """Whether fits of a task have a refit: on transformed rows, by a loss with probabilities."""
-    return task.surveyed and refit.classes_of(task.loss) > 0
 
 
 def counted(terms: Terms, slots: int) -> int:

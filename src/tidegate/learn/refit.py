@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from tidegate.learn.loss import Logistic, Loss, Softmax
 from tidegate.learn.slot_weights import weighing
 from tidegate.learn.transform import Transform
 from tidegate.privacy.budget import sqrt_down, up
+
+if TYPE_CHECKING:
+    from tidegate.learn.learner import Task
 
 
 class Exact(NamedTuple):
@@ -188,6 +191,11 @@ class Box:
         """The diagonal of the box, rounded up."""
         sides = [Fraction(b) - Fraction(a) for a, b in zip(self.low, self.high, strict=True)]
         return math.nextafter(sqrt_down(sum((s * s for s in sides), Fraction(0))), math.inf)
+
+
+def refits(task: "Task") -> bool:
+    """Whether fits of a task have a refit: on transformed rows, by a loss with probabilities."""
+    return task.surveyed and classes_of(task.loss) > 0
 
 
 def classes_of(loss: Loss) -> int:

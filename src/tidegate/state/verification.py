@@ -10,8 +10,8 @@ from typing import Any
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import Gate
-from tidegate.learn.gradient import refits
 from tidegate.learn.preparation import preparation_of
+from tidegate.learn.refit import refits
 from tidegate.learn.rules import UNNUMBERED, rules_of
 from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Line

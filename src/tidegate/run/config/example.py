@@ -12,9 +12,7 @@ from tidegate.data.columns import KINDS
 from tidegate.data.feature_map import NamedMap, configurable
 from tidegate.kinds import parameters
 from tidegate.learn.learner import LEARNERS, NamedLearner
-from tidegate.learn.loss import LOSSES, TARGET_LOSSES
-from tidegate.learn.loss.classification import NamedLoss
-from tidegate.learn.loss.regression import NamedTargetLoss
+from tidegate.learn.loss import LOSSES, TARGET_LOSSES, NamedLoss, NamedTargetLoss
 from tidegate.run.config.sections import ALL, keys_of, sections
 from tidegate.run.config.texts import PLACEHOLDER
 from tidegate.schedule import Schedule, TwoStream
