@@ -36,7 +36,7 @@ MEASURED = {
     "bench/persons.py": {
         "tidegate.learn.persons",
         "tidegate.state.folder_store",
-        "tidegate.state.person_ids",
+        "tidegate.state.protected",
         "tidegate.state.person_log",
         "tidegate.sources",
         "tidegate.learn.trainer",

@@ -25,7 +25,7 @@ from tidegate.run.memory_run import MemoryRun
 from tidegate.run.settings import BitsByPlace, Nowhere, Settings
 from tidegate.schedule.plan import Plan
 from tidegate.schedule.progress import ByCounts, WithRecords
-from tidegate.state import durable_run
+from tidegate.state import protected
 from tidegate.state.verification import verify
 
 Patch = AbstractContextManager[Any]
@@ -46,7 +46,7 @@ def watched(kind: type, asked: set[str]) -> Any:
 def counted_by(mine: Any) -> Iterator[None]:
     """Every slot counts, by an object of its own."""
     with (
-        patch.object(durable_run, "EVERY_RECORD", mine),
+        patch.object(protected, "EVERY_RECORD", mine),
         patch.object(admitted_steps, "EVERY_RECORD", mine),
     ):
         yield

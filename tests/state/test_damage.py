@@ -17,8 +17,8 @@ from tests.state.commands import NOBODY, Ended, clocked, command, grow, hashes, 
 from tidegate.checks import StoreError
 from tidegate.gate import Gate
 from tidegate.state.publish_folder import newest_published
-from tidegate.state.publish_folder import verify as verify_folder
 from tidegate.state.sqlite import SqliteDatabase
+from tidegate.state.verify_published import verify as verify_folder
 
 FIRST, ALL = 650, 950
 

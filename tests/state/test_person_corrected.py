@@ -18,7 +18,7 @@ from tidegate.learn.persons import Owned
 from tidegate.run.config import ConfigError
 from tidegate.schedule import Span
 from tidegate.state import person_log
-from tidegate.state.person_runs import Run
+from tidegate.state.person_rows import Run
 from tidegate.state.sqlite import PAGE
 
 PERSON = {"id": "who", "contributions": 2}

@@ -26,8 +26,7 @@ from tidegate.release.verdict import accuracy_alone, verdict
 from tidegate.schedule.progress import ONLY
 from tidegate.state.ledger_view import LedgerView
 from tidegate.state.measured_steps import alarm_in_words
-from tidegate.state.person_view import in_words as person_in_words
-from tidegate.state.person_view import paid_by
+from tidegate.state.protected import person_in_words
 from tidegate.state.status import behind_in_words, stopped_rows, verdict_row
 from tidegate.state.status import status as status_of
 from tidegate.state.store import Evaluation, Step
@@ -171,7 +170,7 @@ def ledger(state: Path, record: int | None, person: bool, form: str) -> None:
 
 def _show_person(state: Path, person: str, form: str) -> None:
     with Gate.look(state) as gate:
-        row = paid_by(gate, person)
+        row = gate.persons.paid(person)
     click.echo(json.dumps(row) if form == "json" else person_in_words(row))
 
 

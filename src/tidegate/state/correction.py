@@ -11,7 +11,7 @@ from tidegate.checks import StoreError
 from tidegate.schedule import Span
 from tidegate.state.damage import Problem, damage, readable
 from tidegate.state.database import Database
-from tidegate.state.erasure_lines import Erasures, Place, after_erasures, place_of
+from tidegate.state.erasure import Erasures, Position, after_erasures, place_of
 from tidegate.state.fit_rows import survey_of
 from tidegate.state.integrity import BEGINNING, COLUMNS, after
 from tidegate.state.layout import SOURCES, STEP, covered
@@ -106,8 +106,8 @@ def problems(database: Database, erasures: Erasures) -> Iterator[Problem]:
     for place, row in enumerate(rows_of(database), 1):
         number, settings, stream, start, stop, sources, share, survey, kept, persons = row
         step = (1, stream, start, stop, *[None] * 4, sources, None, share, survey, persons)
-        history = erasures.after(history, Place(place - 1, 0))
-        history = erasures.after(after(history, covered(step)), Place(place - 1, 1))
+        history = erasures.after(history, Position(place - 1, 0))
+        history = erasures.after(after(history, covered(step)), Position(place - 1, 1))
         history = after(history, [settings])
         if history != kept or number != place:
             yield damage(f"stopped step {number}", "hash mismatch in the step or its settings")

@@ -1,7 +1,7 @@
 """Damage to a state: how it is noticed when data is read, and how it is reported."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from tidegate.checks import InvalidValueError, StoreError
@@ -37,10 +37,14 @@ def damage(where: str, what: str) -> Problem:
     return Problem(where, f"{what}: {RESTORE}")
 
 
-def reported(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
+def reported(
+    where: str,
+    problems: Iterator[Problem],
+    explained: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Iterator[Problem]:
     """Yield problems; end with one more if reading fails on the way."""
     try:
-        with readable(where):
+        with readable(where), explained():
             yield from problems
     except StoreError as error:
         yield Problem(where, str(error))

@@ -9,7 +9,7 @@ from tidegate.data.records import Piece, Records, Slots
 from tidegate.data.rows import Rows
 from tidegate.learn.learner import Fitted
 from tidegate.learn.moments import Moments
-from tidegate.learn.persons import EVERY_RECORD, AdmittedStep, Counted, Ownership
+from tidegate.learn.persons import Counted, Ownership
 from tidegate.learn.transform import prepared_on_card
 from tidegate.privacy.bits import Bits
 from tidegate.release import Card, StoredRelease, make_card
@@ -30,6 +30,7 @@ from tidegate.state import publish_folder, quality
 from tidegate.state.attempts import Attempts
 from tidegate.state.damage import readable
 from tidegate.state.integrity import SETTINGS, text_digest
+from tidegate.state.protected import protected_by
 from tidegate.state.stopped import CORRECT, NOBODYS, stop_in
 from tidegate.state.store import Evaluation, FitToStore, Store, StoredSurvey
 
@@ -59,6 +60,7 @@ class StateSteps:
         self.plan, self.clock = self.settings.plan, clock
         self.progress = self.settings.progress(self)
         self.attempts = Attempts(store)
+        self.protected = protected_by(store, config)
 
     # --- records
 
@@ -103,10 +105,7 @@ class StateSteps:
 
     def admit(self, stream: str, step: Span, /) -> Counted:
         """See `StepStore`."""
-        admission = self.plan.admission
-        if admission is None:
-            return EVERY_RECORD
-        return AdmittedStep(step, self.store.admit(stream, step, admission))
+        return self.protected.admit(stream, step)
 
     def earlier(self, number: int, /) -> EarlierFit:
         """See `StepStore`."""
@@ -140,7 +139,7 @@ class StateSteps:
         """Charge, store and release the fits of a step in one transaction."""
         evaluation: Evaluation | None = step.evaluation
         measured = None if evaluation is None else quality.on_card(evaluation, step.span)
-        surveyed, stored, counted = None, None, step.counted
+        surveyed, stored = None, None
         for each in step.surveys or ():
             stored = StoredSurvey.of(each.survey, each.moments, each.share)
             surveyed = quality.survey_on_card(
@@ -153,7 +152,7 @@ class StateSteps:
             step.after.as_text(self.plan.streams),
             evaluation,
             survey=stored,
-            admitted=counted.admitted if isinstance(counted, AdmittedStep) else None,
+            counted=step.counted,
             erasures=self.attempts.erasures,
         )
         self.after_commit()

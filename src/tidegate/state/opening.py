@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tidegate.checks import StoreError
 from tidegate.run.config.locations import Locations
-from tidegate.state import person_key
+from tidegate.state import protected
 from tidegate.state.damage import DAMAGED, RESTORE, readable
 from tidegate.state.elsewhere import ELSEWHERE, Elsewhere
 from tidegate.state.layout import LAYOUT, MIGRATIONS, SCHEMA, migrate
@@ -19,7 +19,7 @@ from tidegate.state.state_database import StateDatabase
 from tidegate.state.store import NoStateError
 from tidegate.whole_file import UNFINISHED, make_folder
 
-STATE_FILES = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, person_key.FILE}
+STATE_FILES = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, protected.FILE}
 """The files and folders of a state."""
 
 

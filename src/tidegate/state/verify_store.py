@@ -6,10 +6,9 @@ from typing import Any
 
 from tidegate.checks import StoreError, json_of
 from tidegate.release import FIRST
-from tidegate.state import correction, erasure_lines, segments
+from tidegate.state import correction, erasure, segments
 from tidegate.state.damage import DAMAGED, RESTORE, Problem, damage, readable, reported
-from tidegate.state.erasure import has_content
-from tidegate.state.erasure_lines import Erasures, place_of
+from tidegate.state.erasure import Erasures, has_content, place_of
 from tidegate.state.integrity import COLUMNS, HISTORY, after
 from tidegate.state.layout import LAYOUT, SCHEMA, SOURCES, STEP, covered, sums_of, with_fits
 from tidegate.state.lock import witness_of
@@ -17,9 +16,8 @@ from tidegate.state.person_log import PersonLog
 from tidegate.state.record_log import RecordLog
 from tidegate.state.release_log import ReleaseLog
 from tidegate.state.state_database import StateDatabase
-from tidegate.state.still_held import still_held
 from tidegate.state.store import Segment
-from tidegate.state.verify_persons import row_problems
+from tidegate.state.verify_persons import row_problems, still_held
 
 
 def problems(
@@ -31,17 +29,12 @@ def problems(
         _verify_tables(state),
         _verify_segments(state, records),
         row_problems(state, persons),
-        erasure_lines.problems(state.db),
+        erasure.problems(state.db),
         _verify_fits(state, releases),
         _verify_history(state),
     )
     for check in checks:
-        yield from reported(state.db.name, _explaining(state, check))
-
-
-def _explaining(state: StateDatabase, check: Iterator[Problem]) -> Iterator[Problem]:
-    with state.explained():
-        yield from check
+        yield from reported(state.db.name, check, state.explained)
 
 
 def _verify_state(state: StateDatabase, records: RecordLog) -> Iterator[Problem]:
@@ -137,7 +130,7 @@ def _verify_segments(state: StateDatabase, records: RecordLog) -> Iterator[Probl
             yield damage(stream, f"a segment ends at {reached[stream]}, the next starts at {start}")
         reached[stream] = stop
         for problem in _problem(segment.file or stream, _check_segment, state, records, segment):
-            if still_held(state, segment):
+            if still_held(state, [segment]):
                 yield problem
     for stream, total in state.db.execute("SELECT stream, count FROM streams"):
         if reached.get(stream, total) != total:
