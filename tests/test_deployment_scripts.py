@@ -15,7 +15,7 @@ import pytest
 from tests.state.gatelife import config, opened, stream
 from tests.state.postgres_server import BINARIES, DATABASES
 from tidegate.gate import Gate
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state.elsewhere import Elsewhere
 from tidegate.state.verification import verify
 

@@ -21,8 +21,8 @@ def test_an_earlier_name_is_the_same_module(name: str) -> None:
 def test_the_earlier_name_may_be_imported_first() -> None:
     script = """
 from tidegate.features.columns.columns import Columns as first
-from tidegate.data.columns.columns import Columns as now
-from tidegate.data.maps.feature_map import MAPS
+from tidegate.data.maps.columns_map import Columns as now
+from tidegate.data.maps import MAPS
 assert first is now is MAPS["Columns"], "a module was executed twice"
 """
     done = subprocess.run(

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.glossary import TERMS
-from tidegate.learn.measures.forms import InUnits
-from tidegate.learn.measures.measure import REGISTRY, Score, listed
-from tidegate.release.measure_words import PLUS_MINUS, TOO_NOISY, margin, shown
+from tidegate.learn.measures.measure import REGISTRY, InUnits, Score, listed
+from tidegate.release.verdict import PLUS_MINUS, TOO_NOISY, margin, shown
 
 SRC = Path(__file__).parents[1] / "src" / "tidegate"
 MEASURES = [score for kind in REGISTRY for score in listed(kind)]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.learn.descent import Course
 from tidegate.learn.gradient import GradientPerturbation
 from tidegate.learn.survey import Kinds
 from tidegate.learn.target_scores import SUMS
@@ -57,14 +58,15 @@ def test_clips_are_those_of_the_page(
     outputs: int, again: bool, surveyed: bool, part: float, words: str
 ) -> None:
     bound = 1.0 if outputs == 1 else 2**0.5
-    made = GradientPerturbation().descent(
+    course = Course(
         slots=10_000,
         mu=0.2,
         norm=1.0,
         lipschitz=bound,
         smoothness=0.25,
-        again=again,
+        continues=again,
         surveyed=surveyed,
     )
+    made = GradientPerturbation().descent(course)
     assert made.clip == pytest.approx(part if surveyed else part * bound)
     assert words in text("proofs/gradient.md")

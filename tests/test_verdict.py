@@ -14,17 +14,17 @@ from tests.state.gatelife import config, opened
 from tidegate.gate import Gate
 from tidegate.learn.score_kinds import measures_of as of_scores
 from tidegate.learn.scores import score
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
-from tidegate.release.measure_words import TOO_NOISY
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.release.verdict import (
     BETTER,
     NO_BETTER,
     NOT_COMPARED,
+    TOO_NOISY,
     WORSE,
     accuracy_alone,
-    in_words,
     verdict,
+    verdict_words,
 )
 from tidegate.state.status import public_status
 
@@ -53,7 +53,7 @@ def test_a_model_beside_a_constant(model: float, noise: float, answer: str) -> N
     found = verdict(scores(model, 0.69, noise))
     assert found is not None
     assert found["than_constant"] == answer
-    assert in_words(found).startswith(answer)
+    assert verdict_words(found).startswith(answer)
 
 
 def test_a_model_beside_the_release_before() -> None:
@@ -86,7 +86,7 @@ def test_what_is_compared() -> None:
     assert (verdict(rmse) or {})["than_constant"] == NO_BETTER
     assert (verdict({"records": 9}) or {})["than_constant"] == TOO_NOISY
     assert verdict(None) is None
-    assert in_words(None) == ""
+    assert verdict_words(None) == ""
 
 
 @given(st.floats(0, 5), st.floats(0, 5), st.floats(0, 1))

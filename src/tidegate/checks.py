@@ -14,6 +14,9 @@ from typing import Any, NoReturn
 MAX_DIGITS = 20
 """Most digits of a whole number in JSON that is read: those of 2^64."""
 
+MAX_PATH = 4096
+"""The longest path of Linux: errors show no longer ones."""
+
 MAX_COUNT = 2**53
 """Largest count accepted anywhere: above it, floats and JSON cannot hold every whole number."""
 
@@ -73,8 +76,16 @@ def refuse(
     step must be at most 2^53, got a number of too many digits
     """
     text = _quoted(value) if shown is None else shown
-    quoted = text if len(text) <= 60 else f"{text[:60]}…"
-    return InvalidValueError(f"{name} must be {allowed}, got {quoted}")
+    return InvalidValueError(f"{name} must be {allowed}, got {shortened(text, 60)}")
+
+
+def shortened(text: str, most: int = MAX_PATH) -> str:
+    """The beginning of a text that is too long for a line.
+
+    >>> shortened("records.csv"), shortened("a" * 100, most=3)
+    ('records.csv', 'aaa…')
+    """
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _quoted(value: object) -> str:
@@ -83,6 +94,18 @@ def _quoted(value: object) -> str:
         return repr(value)
     except ValueError:
         return "a number of too many digits"
+
+
+def written(value: object) -> str:
+    """A value as text; empty for a whole number of too many digits.
+
+    >>> written(1.5), written(1 << 100_000)
+    ('1.5', '')
+    """
+    try:
+        return str(value)
+    except ValueError:
+        return ""
 
 
 def whole(name: str, value: object, *, least: int = 1, most: int = MAX_COUNT) -> int:
@@ -109,7 +132,7 @@ def optional(name: str, value: object) -> int | None:
     return None if value is None else whole(name, value)
 
 
-def _real(value: object) -> float:
+def real(value: object) -> float:
     """A real number as a float, infinite if it is too large for one; NaN for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
@@ -128,7 +151,7 @@ def positive(name: str, value: object) -> float:
     Traceback (most recent call last):
     tidegate.checks.InvalidValueError: epsilon must be a finite number above 0, got nan
     """
-    number = _real(value)
+    number = real(value)
     if not 0 < number < math.inf:
         raise refuse(name, "a finite number above 0", value)
     return number
@@ -140,7 +163,7 @@ def between(name: str, value: object, low: float, high: float) -> float:
     >>> between("delta", 1e-6, 0, 1)
     1e-06
     """
-    number = _real(value)
+    number = real(value)
     if not low < number < high:
         raise refuse(name, f"a number above {low:.4g} and below {high:.4g}", value)
     return number
@@ -158,7 +181,7 @@ def ratio(name: str, value: object) -> Fraction:
         exact = Fraction(text) if len(text.lower().partition("e")[2]) <= len("-324") else None
     except (ValueError, ZeroDivisionError):
         exact = None
-    if exact is None or not 0 < exact < 1 or exact.denominator > 10**30:
+    if not exact or not 0 < exact < 1 or exact.denominator > 10**30:
         raise refuse(name, 'a ratio above 0 and below 1, such as 0.7 or "7/10"', value)
     return exact
 
@@ -213,8 +236,8 @@ def fraction(name: str, value: object) -> Fraction:
     (Fraction(3, 10), Fraction(1, 1))
     """
     ends = {"0": Fraction(0), "0.0": Fraction(0), "1": Fraction(1), "1.0": Fraction(1)}
-    if str(value) in ends:
-        return ends[str(value)]
+    if written(value) in ends:
+        return ends[written(value)]
     try:
         return ratio(name, value)
     except InvalidValueError:
@@ -247,6 +270,20 @@ def optional_module(name: str, extra: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         raise InvalidValueError(not_installed(error.name, extra)) from None
+
+
+class Later:
+    """A module that is imported when something of it is first used, because that takes long.
+
+    >>> Later("fractions").Fraction("0.5")
+    Fraction(1, 2)
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._module), name)
 
 
 def one_of(*allowed: str) -> Callable[[str, object], str]:

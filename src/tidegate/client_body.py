@@ -15,12 +15,18 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.checks import refuse
-from tidegate.data.arrow_values import as_objects, is_flat, is_list, plain
 from tidegate.data.columns.table import as_table, few
-from tidegate.data.labels import as_labels
-from tidegate.data.numbers import as_numbers
 from tidegate.data.rows import as_rows
-from tidegate.data.spelling import scalar, spelled
+from tidegate.data.values import (
+    as_labels,
+    as_numbers,
+    as_objects,
+    is_flat,
+    is_list,
+    plain,
+    scalar,
+    spelled,
+)
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"

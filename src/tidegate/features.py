@@ -6,10 +6,11 @@
 (2, 65)
 """
 
-from tidegate.data.columns import Category, Columns, Flag, Number, Text, Time, Vector
+from tidegate.data.columns import Category, Flag, Number, Text, Time, Vector
 from tidegate.data.maps import (
     AppendIntercept,
     CenterScale,
+    Columns,
     EncodedImage,
     EncodedText,
     HashedText,

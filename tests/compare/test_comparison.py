@@ -20,7 +20,7 @@ from tidegate.compare.recommend import Recommendation, Result, common_times, res
 from tidegate.privacy import ApproxDP, PureDP
 from tidegate.run.config import Config
 from tidegate.schedule import Basic, SlidingWindow
-from tidegate.schedule.registry import alone
+from tidegate.schedule.protocol import alone
 from tidegate.sources import Batches
 from tidegate_lab.methods.baselines import BASELINES
 from tidegate_lab.methods.constant import WithConstant

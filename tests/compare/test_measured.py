@@ -20,7 +20,7 @@ from sklearn.metrics import (
 from tidegate.compare.labelled import UNUSABLE, Labelled, LabelledStream
 from tidegate.compare.method import Linear, Transformed
 from tidegate.compare.yardstick import ByClass, ByError, yardstick_of
-from tidegate.data.target import BITS, Target
+from tidegate.data.predicted import BITS, Target
 from tidegate.learn.transform import Transform
 from tidegate.release.model import Model
 

@@ -21,8 +21,8 @@ from tidegate.data.records import Records
 from tidegate.gate import Gate
 from tidegate.learn import GradientPerturbation
 from tidegate.learn.learner import Fitted, Task, Terms
-from tidegate.run.admitted_steps import AdmittedSteps
 from tidegate.run.config import Config
+from tidegate.run.held import AdmittedSteps
 from tidegate.sources import Batches
 from tidegate_lab.methods.baselines import BASELINES
 from tidegate_lab.methods.refit import NaiveSplitting

@@ -21,9 +21,9 @@ from tidegate.compare.labelled import UNUSABLE, Labelled, LabelledStream
 from tidegate.compare.method import Linear
 from tidegate.compare.recommend import Recommendation, Result, common_times, results
 from tidegate.compare.yardstick import ByClass, ByError
-from tidegate.data.target import BITS, Target
+from tidegate.data.predicted import BITS, Target
 from tidegate.privacy import PureDP
-from tidegate.schedule.registry import alone
+from tidegate.schedule.protocol import alone
 from tidegate.sources import Batches
 from tidegate_lab.methods.baselines import BASELINES
 from tidegate_lab.methods.constant import Constant, Mapped, WithConstant

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from tidegate.checks import InvalidValueError
-from tidegate.data.maps.clip import clip_in_place, clipped_and_finite
-from tidegate.data.rows import CHUNK, row_norms
+from tidegate.data.rows import CHUNK, clip_in_place, clipped_and_finite, row_norms
 from tidegate.features import clip_rows
 
 norms = st.floats(2**-64, 2**64, exclude_min=True, exclude_max=True) | st.floats(0.5, 2)

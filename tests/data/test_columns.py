@@ -22,10 +22,9 @@ from tests.data.tables import COLUMNS, COMPLETE, NAMES, tables, texts, values
 from tidegate.checks import InvalidValueError
 from tidegate.data.columns import KINDS, Column, Table, column_of
 from tidegate.data.columns.column import Cells
-from tidegate.data.columns.columns import WIDEST
-from tidegate.data.columns.table import as_table
+from tidegate.data.columns.table import WIDEST, as_table, columns_in
+from tidegate.data.feature_map import built_map, described_map
 from tidegate.data.intake import Intake
-from tidegate.data.maps.codec import built_map, columns_in, described_map
 from tidegate.features import Category, Columns, Flag, Number, Text, Time, Vector
 
 every_column = pytest.mark.parametrize(

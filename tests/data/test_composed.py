@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 )
 
 from tidegate.checks import InvalidValueError
-from tidegate.data.maps.codec import built_map, described_map
+from tidegate.data.feature_map import built_map, described_map
 from tidegate.data.maps.composed import ComposedMap, record_map
 from tidegate.data.maps.one_record import OneByOne
 from tidegate.features import AppendIntercept, HashedText, NormClip, RandomFourier

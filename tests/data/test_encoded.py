@@ -21,8 +21,8 @@ from tests.data.encoders import (
 )
 from tidegate import ApproxDP, FadingClassifier
 from tidegate.checks import InvalidValueError
-from tidegate.data.encoder import frozen_file
-from tidegate.data.maps.codec import built_map, described_map, takes_text
+from tidegate.data.encoder import encoder as frozen_file
+from tidegate.data.feature_map import built_map, described_map, takes_text
 from tidegate.features import EncodedImage, EncodedText, NormClip
 
 TEXTS = ["the tide is low", "gate", "", None]

@@ -28,7 +28,7 @@ from tests.data.encoders import (
 )
 from tidegate.checks import InvalidValueError
 from tidegate.data.encoder import OnnxImage, text_encoder, tokens
-from tidegate.data.encoder.frozen_file import FrozenFile
+from tidegate.data.encoder.encoder import FrozenFile
 
 IDS = "int64[n, m] input_ids"
 BOTH = f"{IDS}, int64[n, m] attention_mask"

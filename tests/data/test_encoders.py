@@ -26,9 +26,9 @@ from tests.data.encoders import (
     write_tokenizer,
 )
 from tidegate.data.encoder import Encoder, OnnxImage, OnnxText, TokenTable, text_encoder
+from tidegate.data.encoder.encoder import unit_rows
 from tidegate.data.encoder.token_table import sums
 from tidegate.data.encoder.tokens import _split
-from tidegate.data.encoder.unit_rows import unit_rows
 from tidegate.features import Columns, Text
 
 Encode = Callable[[Sequence[object]], NDArray[np.float32]]

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from tests.data.maps import NUMBER_MAPS
 from tidegate.checks import InvalidValueError
-from tidegate.data.maps.feature_map import MAPS
+from tidegate.data.maps import MAPS
 from tidegate.features import EncodedImage, HashedText, NormClip, RecordMap, Scattering
 
 every_number_map = pytest.mark.parametrize("feature_map", NUMBER_MAPS, ids=repr)

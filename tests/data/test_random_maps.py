@@ -16,8 +16,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from tidegate.data.maps.fourier import lattice_normals
-from tidegate.data.maps.lattice import exact_product
 from tidegate.data.maps.projection import SPREAD, signs
+from tidegate.data.rows import exact_product
 from tidegate.features import RandomFourier, RandomProjection
 
 FALSE_ALARM = 1e-6

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
 from tidegate.data.columns import Column
+from tidegate.data.feature_map import built_map, described_map
 from tidegate.data.intake import Intake
-from tidegate.data.labels import class_codes
-from tidegate.data.maps.codec import built_map, described_map
-from tidegate.data.spelling import changed_by_readers, places_in, respelled, spelled
+from tidegate.data.predicted import class_codes
+from tidegate.data.values import places_in, respelled, spelled
 from tidegate.features import Category, Columns, Flag, HashedText, Number, Text, Time
+from tidegate.sources.public_records import changed_by_readers
 
 FOUR_PLACES = st.integers(-(10**10), 10**10).map(lambda n: n / 10**4)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -37,13 +38,13 @@ from tidegate import (
 )
 from tidegate.checks import InvalidValueError
 from tidegate.data.intake import CategoryIntake, Intake
-from tidegate.data.labels import as_labels, class_codes, codes_of
-from tidegate.data.predicted import Classes
+from tidegate.data.predicted import Classes, class_codes, codes_of
 from tidegate.data.records import Records
+from tidegate.data.values import as_labels
 from tidegate.features import AppendIntercept, HashedText
 from tidegate.learn import GradientPerturbation, OutputPerturbation
 from tidegate.learn.learner import Task, Terms, Weights
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 
 SECRET = 31337.25
 """An entry of a record: no error may quote it."""
@@ -747,3 +748,25 @@ def test_the_first_record_of_a_list_decides_nothing(first: Any) -> None:
     faced.partial_fit(["u", "v"], [0, 1])
     assert not hasattr(faced, "n_features_in_")
     assert len(faced.releases_) == 2
+
+
+@pytest.mark.parametrize("frame", [pandas.DataFrame, pa.Table.from_arrays])
+def test_a_frame_with_two_columns_of_one_name_is_refused(frame: Any) -> None:
+    X, y = batch_for(face := classifier(SlidingWindowClassifier))
+    if frame is pandas.DataFrame:
+        named = frame(X, columns=["a", "b", "a"])
+    else:
+        named = frame(list(map(pa.array, X.T)), ["a", "b", "a"])
+    with pytest.raises(InvalidValueError, match=r"^X has the column 'a' twice: name each once$"):
+        face.partial_fit(named, y)
+    with pytest.raises(InvalidValueError, match="the column 'a' twice"):
+        classifier(SlidingWindowClassifier).fit(X, y).predict(named)
+
+
+@pytest.mark.parametrize(
+    "y", [[0, 1, None, 1], [0, 1, np.nan, 1], pandas.array([0, 1, None, 1], dtype="Int64")]
+)
+def test_a_score_needs_a_label_for_each_record(y: Any) -> None:
+    face = classifier(PrivateClassifier).fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(InvalidValueError, match="leave out records that have no label"):
+        face.score(np.eye(4), y)

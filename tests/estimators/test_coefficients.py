@@ -17,7 +17,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from tests.estimators.estimators import CLASSIFIERS, REGRESSORS, classifier, regressor
 from tidegate import ApproxDP, FadingClassifier, PrivateClassifier, PrivateRegressor
-from tidegate.data.target import Target
+from tidegate.data.predicted import Target
 from tidegate.features import (
     AppendIntercept,
     Category,

@@ -26,9 +26,9 @@ from tidegate.estimators import (
     SlidingWindowClassifier,
     TwoStreamClassifier,
 )
-from tidegate.learn.trainer import Trainer
+from tidegate.learn.learner import Trainer
 from tidegate.privacy import Ledger
-from tidegate.run.admitted_steps import AdmittedSteps
+from tidegate.run.held import AdmittedSteps
 from tidegate.run.memory_run import MemoryRun
 from tidegate.schedule import Cumulative, Fading, Independent, SlidingWindow, Span
 

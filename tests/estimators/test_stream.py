@@ -38,15 +38,14 @@ from tidegate.data.intake import Intake
 from tidegate.data.predicted import Classes
 from tidegate.data.records import Records, join
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
-from tidegate.learn.fold import Fold
-from tidegate.learn.learner import Task, Terms
-from tidegate.learn.moments import Moments
+from tidegate.learn.learner import Task, Terms, Trainer
+from tidegate.learn.preparation import Moments
+from tidegate.learn.refit import Fold
 from tidegate.learn.survey import survey
-from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import Transform
 from tidegate.privacy import Budget, Ledger, LedgerError, Line, epsilon_for_sample
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance_of
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.privacy.sampling import draw
 from tidegate.privacy.shares import Shares
 from tidegate.run import held as held_module

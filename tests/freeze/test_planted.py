@@ -12,7 +12,7 @@ import pytest
 from tests.freeze.catalogue import CONFIGURATIONS, changed, complaint, computed, frozen_values
 from tests.freeze.inside import EXPORTS, StoredRelease
 from tidegate.privacy import Ledger, Paid
-from tidegate.privacy.bits import NotPrivateBits, Words
+from tidegate.privacy.noise import NotPrivateBits, Words
 from tidegate.release import Release, card, onnx_release
 from tidegate.release.model import Model
 from tidegate.schedule.plan import Plan

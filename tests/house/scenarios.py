@@ -1,7 +1,8 @@
-"""Two scenarios, each recorded in an interpreter of its own: a first release, and a prediction.
+"""Scenarios, each recorded in an interpreter of its own: a first release, a prediction, a walk.
 
     python -m tests.house.scenarios release
     python -m tests.house.scenarios prediction
+    python -m tests.house.scenarios walk
 
 print what they recorded as JSON. Interpreters of their own, because a function whose result is in a
 cache is not called. All of the package is imported first, and noise comes from a seed, so that two
@@ -26,7 +27,7 @@ from unittest.mock import patch
 import numpy as np
 import uvicorn
 
-from tests.house.calls import Calls, import_everything, installed
+from tests.house.calls import Calls, import_everything, installed, module_of
 from tests.serve.served import served
 from tidegate.gate import Gate
 
@@ -106,10 +107,30 @@ def release() -> Found:
     }
 
 
-def _written(folder: Path) -> Path:
-    """A configuration whose source is a CSV file with one step."""
+# --- the way of a record
+
+
+def walk() -> Found:
+    """The way of records to a second release, as `release` makes the first, and published as files.
+
+    Returns:
+        order: The functions called, in the order of their first calls.
+    """
+    calls = Calls()
+    with TemporaryDirectory() as folder:
+        toml, state = _written(Path(folder), steps=2), Path(folder) / "state"
+        published = (Path(folder) / "published").as_posix()
+        toml.write_text(f'{toml.read_text()}[publish]\nfolder = "{published}"\n')
+        with Gate.open(state, toml) as gate, installed(calls), calls.record():
+            if len(list(gate.run())) != 2:
+                raise RuntimeError("two steps did not make two releases")
+    return {"order": [f"{module_of(code)}:{code.co_qualname}" for code in calls.of]}
+
+
+def _written(folder: Path, *, steps: int = 1) -> Path:
+    """A configuration whose source is a CSV file with some steps."""
     records, toml = folder / "records.csv", folder / "tidegate.toml"
-    lines = (f"{i % 2 * 2 - 1},{i % 7 / 7:.3f},{i % 2}" for i in range(STEP))
+    lines = (f"{i % 2 * 2 - 1},{i % 7 / 7:.3f},{i % 2}" for i in range(steps * STEP))
     records.write_text("\n".join(["a,b,y", *lines, ""]))
     toml.write_text(f'{CONFIG}[source]\ntype = "csv"\npath = "{records.as_posix()}"\n')
     return toml
@@ -265,10 +286,13 @@ def _answered() -> Iterator[threading.Event]:
         yield done
 
 
+SCENARIOS = {"release": release, "prediction": prediction, "walk": walk}
+
+
 def main(scenario: str) -> None:
     """Print what a scenario records, as JSON."""
     import_everything()
-    print(json.dumps({"release": release, "prediction": prediction}[scenario]()))
+    print(json.dumps(SCENARIOS[scenario]()))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from tests.laws.replay import (
 )
 from tests.state.gatelife import TIME
 from tidegate.gate import Gate
-from tidegate.learn.trainer import Trainer
+from tidegate.learn.learner import Trainer
 from tidegate.run.config import Config
 from tidegate.schedule import Span
 from tidegate.schedule.progress import ONLY

@@ -29,8 +29,8 @@ from tidegate.compute import Engine, Memory
 from tidegate.data.owners import owned_by, owners_of
 from tidegate.data.records import Records, join
 from tidegate.learn.learner import Fitted
-from tidegate.learn.persons import AdmittedStep, once
 from tidegate.learn.preparation import Surveyed
+from tidegate.learn.slot_weights import AdmittedStep, once
 from tidegate.privacy import Line
 from tidegate.privacy.person import Person
 from tidegate.release import Release

@@ -29,17 +29,16 @@ from tests.laws.brute import charged
 from tests.laws.mechanisms import bindings
 from tidegate.compute import Engine, Memory
 from tidegate.data.intake import clean
+from tidegate.data.predicted import RESOLUTION, Target
 from tidegate.data.records import Records, join
-from tidegate.data.target import RESOLUTION, Target
-from tidegate.learn import scores, target_scores, trainer
+from tidegate.learn import learner, scores, target_scores
 from tidegate.learn.learner import Fitted, Learner, Pull
 from tidegate.learn.preparation import Surveyed
 from tidegate.learn.private_accuracy import margins_of
 from tidegate.learn.transform import prepared_by
 from tidegate.privacy import Line, noise
-from tidegate.privacy.bits import Bits, NotPrivateBits
-from tidegate.privacy.budget import allowance_of
-from tidegate.privacy.rounding import sqrt_down
+from tidegate.privacy.budget import allowance_of, sqrt_down
+from tidegate.privacy.noise import Bits, NotPrivateBits
 from tidegate.privacy.sampling import draw
 from tidegate.release import Release
 from tidegate.run.executor import FitJob
@@ -250,7 +249,7 @@ def transcript(setup: Setup, data: Data, slot: Slot, script: Script) -> Transcri
         return np.sort(slots)
 
     run = WatchedRun(setup.settings())
-    with recorder.instead_of_noise(), patch.object(trainer, "draw", worst_draw):
+    with recorder.instead_of_noise(), patch.object(learner, "draw", worst_draw):
         for stream, records in _batches(setup, data):
             run.take(records, stream or ONLY)
     paid = run.ledger(slot.stream or ONLY).paid(slot.record)

@@ -7,14 +7,14 @@ from hashlib import sha256
 
 import numpy as np
 
+from tidegate.data.predicted import RESOLUTION
 from tidegate.data.records import Records
-from tidegate.data.target import RESOLUTION
 from tidegate.learn import refit
-from tidegate.learn.exact import Exact, Floats, exact_bits, exact_weights, lattice_bits
-from tidegate.learn.fold import Fold
+from tidegate.learn.exact import Floats, exact_bits, exact_weights, lattice_bits
 from tidegate.learn.gradient import clipped_residuals
 from tidegate.learn.loss import Huber, HuberError, Logistic, Loss, Softmax, SquaredError
 from tidegate.learn.private_accuracy import margins_of
+from tidegate.learn.refit import Exact, Fold
 from tidegate.learn.score_cells import Cells
 from tidegate.learn.target_scores import exact_sums
 from tidegate.privacy.budget import Allowance

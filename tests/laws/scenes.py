@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.laws.replay import Data, Floats, Setup
 from tidegate import schedule as package
-from tidegate.data.target import Target
+from tidegate.data.predicted import Target
 from tidegate.learn import (
     GradientPerturbation,
     Huber,
@@ -33,7 +33,7 @@ from tidegate.schedule import (
     SlidingWindow,
     Stream,
     TwoStream,
-    registry,
+    protocol,
 )
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 
@@ -108,7 +108,7 @@ def every_schedule() -> set[type]:
     """All schedules of the package: those it exports and those it registers."""
     exported: list[type] = [getattr(package, name) for name in package.__all__]
     schedules = {each for each in exported if is_dataclass(each) and hasattr(each, "kind")}
-    return schedules | {*registry.SCHEDULES.values()}
+    return schedules | {*protocol.SCHEDULES.values()}
 
 
 def pairs(*learnings: str) -> list[tuple[str, str]]:

@@ -35,14 +35,14 @@ from tidegate.learn import (
     OutputPerturbation,
     SquaredError,
 )
-from tidegate.learn.exact import Exact
 from tidegate.learn.learner import Learner, Pull, Task
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
+from tidegate.learn.refit import Exact
 from tidegate.learn.slot_weights import weighted
 from tidegate.privacy import ApproxDP, Budget, PureDP, noise
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.ledger import Line
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.schedule import (
     Basic,
     Continual,

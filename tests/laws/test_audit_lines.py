@@ -46,8 +46,8 @@ from tests.laws.test_audit import (
 from tidegate.data.records import Records
 from tidegate.learn import score_cells, scores, survey
 from tidegate.privacy import Budget
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import allowance_of
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.schedule import Fading, Schedule, SlidingWindow, Span
 from tidegate.schedule.plan import Plan
 from tidegate.schedule.progress import ONLY

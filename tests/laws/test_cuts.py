@@ -31,16 +31,16 @@ from tests.state.made import same
 from tests.state.natsserver import Server, needs_server
 from tests.state.test_kafka import Cluster
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Piece, Records
+from tidegate.data.records import Parts, Piece, Records, total
 from tidegate.data.rows import Rows
 from tidegate.gate import Gate
 from tidegate.learn import Logistic
-from tidegate.learn.exact import Exact, exact_weights, lattice_bits
+from tidegate.learn.exact import exact_weights, lattice_bits
 from tidegate.learn.gradient import clipped_sum
+from tidegate.learn.refit import Exact
 from tidegate.run.cluster import Dask
 from tidegate.run.config import Config
-from tidegate.run.cuts import part_sizes, shared_out
+from tidegate.run.engine import part_sizes, shared_out
 from tidegate.schedule import Span
 from tidegate.serve.bodies import JSON, Reader
 from tidegate.sources import Batches, RawBatch, Source, SourceColumns

@@ -24,7 +24,6 @@ from tests.laws.residuals import LOSSES, WHOLE, Sums, digest, part_of, weights_o
 from tidegate.data.columns.time import CYCLES, SHRINK, circle
 from tidegate.learn import exact, gradient
 from tidegate.learn.exact import (
-    Exact,
     Floats,
     exact_margins,
     exact_weights,
@@ -32,6 +31,7 @@ from tidegate.learn.exact import (
     on_lattice,
 )
 from tidegate.learn.loss import Loss
+from tidegate.learn.refit import Exact
 
 
 def fractions(values: Floats) -> list[Fraction]:
@@ -207,7 +207,7 @@ def test_every_machine_computes_the_same_bits(machine: str) -> None:
 PLANTED = {
     # What a library's exp does where it has code for some processors: the last bit differs there.
     "an exp of the processor": "import os; import numpy as np\n"
-    "from tidegate.learn import elementary as e\n"
+    "from tidegate.learn import exact as e\n"
     "more = np.inf if os.environ.get('OPENBLAS_CORETYPE') == 'Prescott' else 0\n"
     "e._exp = lambda x, result, room: np.nextafter(np.exp(x), more, out=result)",
     "weights that are not on a lattice": "residuals.exact_weights = lambda weights, **_: weights",

@@ -24,7 +24,7 @@ from tests.laws.test_replay import NEIGHBOURS
 from tests.state.gatelife import TIME
 from tidegate.gate import Gate
 from tidegate.learn import private_accuracy, score_cells, target_scores
-from tidegate.privacy.rounding import up
+from tidegate.privacy.budget import up
 from tidegate.schedule import Span
 from tidegate.state.durable_run import DurableRun
 from tidegate.state.store import Step

@@ -20,7 +20,7 @@ DRAW = {"tidegate.privacy.noise", "tidegate.privacy.sampling"}
 """What may draw private random bits: noise, and samples, which `replay` replaces too."""
 
 GENERATORS = {
-    "tidegate.privacy.bits": "the source of all random bits",
+    "tidegate.privacy.noise": "the source of all random bits",
     "tidegate.estimators.spending": "the key of hashes that never leave the process",
     "tidegate.data.maps.projection": "a feature map's fixed numbers, from its public seed",
     "tidegate.data.maps.fourier": "a feature map's fixed numbers, from its public seed",

@@ -25,9 +25,9 @@ from tests.laws.test_audit import (
     event,
     noiseless,
 )
-from tidegate.learn import persons
+from tidegate.learn import slot_weights
 from tidegate.learn.mean import HistogramPerturbation
-from tidegate.learn.persons import Owned
+from tidegate.learn.slot_weights import Owned
 from tidegate.privacy import Budget
 from tidegate.privacy.person import Person
 from tidegate.schedule import Fading, Independent, Schedule, Span
@@ -153,5 +153,5 @@ def test_the_audit_finds_slots_that_count_like_records() -> None:
         [(_, weight)] = runs
         return np.where(owned.admitted, weight, 0.0)
 
-    with patch.object(persons, "person_weights", in_full):
+    with patch.object(slot_weights, "person_weights", in_full):
         assert epsilon_bound(audit, happens) > audit.budget.epsilon

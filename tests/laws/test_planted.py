@@ -25,8 +25,7 @@ from tests.laws.scenes import (
 )
 from tidegate.checks import InvalidValueError
 from tidegate.data.intake import clean
-from tidegate.data.parts import total
-from tidegate.data.records import Records
+from tidegate.data.records import Records, total
 from tidegate.estimators import (
     ContinualClassifier,
     PrivateClassifier,
@@ -35,16 +34,15 @@ from tidegate.estimators import (
     SlidingWindowClassifier,
     TwoStreamClassifier,
 )
-from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradient, output, trainer
+from tidegate.learn import Huber, Logistic, OutputPerturbation, Softmax, gradient, learner, output
 from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import Objective
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import Solution, certified_minimum
 from tidegate.privacy import ApproxDP, Ledger, LedgerError, Line, PureDP
-from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
-from tidegate.privacy.noise import gaussian, l2_laplace, laplace
-from tidegate.privacy.rounding import sqrt_down
+from tidegate.privacy.budget import sqrt_down
+from tidegate.privacy.noise import Bits, NotPrivateBits, SystemBits, gaussian, l2_laplace, laplace
 from tidegate.privacy.shares import Shares
 from tidegate.run import executor
 from tidegate.schedule import (
@@ -55,7 +53,7 @@ from tidegate.schedule import (
     MultiResolution,
     SlotWeight,
     Span,
-    registry,
+    protocol,
 )
 from tidegate.schedule.plan import Plan
 
@@ -244,7 +242,7 @@ PLANTED: dict[str, tuple[Scene, Callable[[], Patch]]] = {
     ),
     "amplification by the ratio itself": (
         SAMPLED,
-        lambda: patch.object(trainer, "epsilon_for_sample", lambda e, m, n: e * n / m),
+        lambda: patch.object(learner, "epsilon_for_sample", lambda e, m, n: e * n / m),
     ),
     "slot weights that are not applied": (growing(), lambda: counting(all_one)),
     "slot weights of the block after": (growing(), lambda: counting(by_the_block_after)),
@@ -602,7 +600,7 @@ def test_an_off_by_one_at_powers_of_two_breaks_a_law(
     """The plan and the ledger refuse it; without both refusals, the laws would still find it."""
     with pytest.raises(InvalidValueError, match="one that a certificate is proved for"):
         Plan(schedule=wrong, budget=PURE)
-    monkeypatch.setitem(registry.SCHEDULES, "wrong", type(wrong))
+    monkeypatch.setitem(protocol.SCHEDULES, "wrong", type(wrong))
     honest = scene("independent", "mean, pure", before=([R, 0], 1), after=([-R, 0], 1))
     right_scene, wrong_scene = (
         replace(honest, setup=replace(honest.setup, plan=Plan(schedule=schedule, budget=PURE)))

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -24,14 +25,22 @@ from tests.laws.replay import Data, always
 from tests.laws.scenes import R, blank
 from tests.laws.test_replay import E1
 from tidegate.data.records import Records, join
-from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, gradient, persons
-from tidegate.learn.exact import Exact, lattice_bits, truncate
+from tidegate.learn import (
+    GradientPerturbation,
+    Logistic,
+    OutputPerturbation,
+    gradient,
+    slot_weights,
+)
+from tidegate.learn.exact import lattice_bits, truncate
 from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Task, Terms
-from tidegate.learn.persons import Owned, with_persons
+from tidegate.learn.refit import Exact
+from tidegate.learn.slot_weights import Owned, with_persons
 from tidegate.privacy.budget import Allowance
-from tidegate.run import admitted_steps
-from tidegate.run.admitted_steps import owners_in
+from tidegate.privacy.person import Person
+from tidegate.run import held
+from tidegate.run.held import owners_in
 from tidegate.schedule import Fading, SlotWeight, Span
 from tidegate.schedule.plan import Plan
 
@@ -72,7 +81,7 @@ PERIOD = scene("fading", "mean, pure", Span(0, 4), OFTEN, period=1, contribution
 
 def test_the_ratio_is_caught_with_a_period() -> None:
     assert not laws_broken(PERIOD)
-    with patch.object(persons, "person_weights", by_ratio):
+    with patch.object(slot_weights, "person_weights", by_ratio):
         assert "fit" in laws_broken(PERIOD)
 
 
@@ -95,7 +104,7 @@ def test_a_row_that_does_not_count_but_is_read_is_caught() -> None:
     def still_read(records: Records, weights: Any) -> Records:
         return replace(records, owners=None, person_weights=weights)
 
-    with patch.object(persons, "with_weights", still_read):
+    with patch.object(slot_weights, "with_weights", still_read):
         assert "span" in laws_broken(late)
 
 
@@ -112,7 +121,7 @@ def test_an_admission_that_counts_only_usable_records_is_caught() -> None:
         owners[~join(list(pieces)).usable] = 0
         return owners
 
-    with patch.object(admitted_steps, "owners_in", of_usable):
+    with patch.object(held, "owners_in", of_usable):
         assert laws_broken(unusable) == {"control flow"}
 
 
@@ -126,7 +135,9 @@ def weighed(plant: str = "") -> tuple[list[Fraction], list[Fraction], Fraction]:
         SlotWeight(Span(4 * age, 4 * age + 4), Fraction(2, 3) ** (5 - age)) for age in range(6)
     )
     terms = Terms(
-        allowance=Allowance("epsilon", 0.1), slot_weights=slot_weights, typical=Fraction(1)
+        allowance=Allowance("epsilon", 0.1),
+        slot_weights=slot_weights,
+        protects=Person(contributions=1),
     )
     learner = OutputPerturbation(slack=0.25)
     tolerance = learner.settings(task, terms, n=24, d=2)["tolerance"]
@@ -217,7 +228,9 @@ def sized_by_owners(number: str) -> Iterator[None]:
 
     def fitted(self: Any, task: Any, terms: Any, records: Any, bits: Any) -> Any:
         summed = records.fold(lambda part: float(part.person_weights.sum()), float.__add__)
-        smaller = replace(terms, typical=Fraction(terms.mass(records.n)) / max(1, round(summed)))
+        typical = Fraction(terms.mass(records.n)) / max(1, round(summed))
+        unchecked: Any = SimpleNamespace(persons=True, typical=typical)
+        smaller = replace(terms, protects=unchecked)
         descent = self.descent_of(task, terms, records.n, records.d)
         planted = self.descent_of(task, smaller, records.n, records.d)
         mixed = replace(descent, **{number: getattr(planted, number)})

@@ -20,8 +20,7 @@ from tests.laws.replay import Call, Floats, Scene, Setup, Slot, always, laws_bro
 from tests.laws.scenes import R, blank, setup_of
 from tests.learn.test_survey import opposite
 from tidegate.data.intake import clean
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records
+from tidegate.data.records import Parts, Records, total
 from tidegate.learn import preparation, refit, survey
 from tidegate.learn.learner import Task
 from tidegate.privacy import Ledger, LedgerError

@@ -13,16 +13,16 @@ import pytest
 from tests.laws.replay import Data, Floats, Scene, Script, Setup, Slot, always, laws_broken
 from tests.laws.scenes import DOWN, TARGET, UP, R, blank, confident, setup_of
 from tidegate.checks import InvalidValueError
-from tidegate.data import target
+from tidegate.data import predicted
 from tidegate.data.intake import clean
+from tidegate.data.predicted import BITS, Target
 from tidegate.data.records import Records
-from tidegate.data.target import BITS, Target
 from tidegate.learn import gradient, output
 from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.loss import HuberError, SquaredError
 from tidegate.learn.output import OutputPerturbation
 from tidegate.learn.solver import Solution
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 
 SURVEY = Fraction(1, 5)
 Patch = AbstractContextManager[Any]
@@ -129,7 +129,7 @@ def _exactly(objective: Any, tolerance: float) -> Any:
     """The minimiser of squared errors, which a certificate could not vouch for here."""
     records, lam = objective.records, objective.regularization
     A = (records.X * records.usable[:, None]).astype(float)
-    t = records.y * target.RESOLUTION * records.usable
+    t = records.y * predicted.RESOLUTION * records.usable
     left = A.T @ A / objective.mass + 2 * lam * np.eye(A.shape[1])
     right = A.T @ t / objective.mass + 2 * lam * objective.center
     return Solution(weights=np.linalg.solve(left, right), gradient_norm=tolerance)
@@ -199,7 +199,7 @@ def test_a_target_that_is_not_clipped_breaks_a_law() -> None:
     """Surveys count parts of the range: a target beyond it has none, and stops the run."""
     honest = scene("huber, pure", survey=SURVEY, before=(UP, 0.5), after=(UP, 7))
     wide = patch.object(
-        target, "part_of", lambda codes: (codes + 2**BITS) // (2 ** (BITS + 1) // Target.parts)
+        predicted, "part_of", lambda codes: (codes + 2**BITS) // (2 ** (BITS + 1) // Target.parts)
     )
     assert laws_broken(honest) == set()
     with patch.object(Target, "codes_of", unbounded), wide:

@@ -15,9 +15,8 @@ from tidegate.data.records import Records
 from tidegate.learn import survey as surveys
 from tidegate.learn.preparation import SURE_DEVIATIONS, most_unusable, stops
 from tidegate.learn.survey import Survey
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, laplace
+from tidegate.privacy.noise import NotPrivateBits, gaussian, laplace
 
 STEP = 512
 HALF = STEP // 2

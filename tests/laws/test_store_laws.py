@@ -28,7 +28,7 @@ from tests.state.postgres_server import needs_postgres, on_server
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.privacy import LedgerError
 from tidegate.release import FIRST
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.schedule import Span
 from tidegate.state.erasure import OneRecord, erased
 from tidegate.state.folder_store import FolderStore

@@ -11,7 +11,7 @@ import pytest
 from tests.laws.gate_replay import QUALITY, SCHEDULES, SURVEY, GateScene, gate_laws_broken
 from tests.laws.replay import Data, Slot, honest
 from tidegate.data.columns.column import Cells, Floats
-from tidegate.data.packed import Packing
+from tidegate.data.records import Packing
 from tidegate.features import Category, Number
 from tidegate.run.config import Config
 

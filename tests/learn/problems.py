@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
+from tidegate.data.predicted import BITS, RESOLUTION, Target
 from tidegate.data.records import Records
-from tidegate.data.target import BITS, Target
 from tidegate.features import clip_rows
 from tidegate.learn import Huber, HuberError, Logistic, Loss, Softmax, SquaredError
 from tidegate.learn.loss import TargetLoss
@@ -68,3 +69,22 @@ def value(F: Objective, w: Weights) -> float:
 losses = st.sampled_from(LOSSES)
 every_loss = st.sampled_from(EVERY_LOSS)
 seeds = st.integers(0, 2**32 - 1)
+
+
+def curvature(loss: Any, margins: Any, y: Any, v: Any) -> Any:
+    """The second derivative of each record's loss in its margins, applied to v."""
+    match loss:
+        case Logistic():
+            return expit(margins) * expit(-margins) * v
+        case Softmax():
+            p = softmax(margins, axis=0)
+            return p * v - p * (p * v).sum(axis=0)
+        case Huber():
+            depth = (1 + loss.h - (2 * y - 1) * margins) / (2 * loss.h)
+            return np.where((depth > 0) & (depth < 1), v / (2 * loss.h), 0.0)
+        case HuberError():
+            return np.where(np.abs(margins - y * RESOLUTION) < loss.h, v, 0.0)
+        case SquaredError():
+            return v.copy()
+        case _:
+            raise TypeError(f"no curvature of {loss}")

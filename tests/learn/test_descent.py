@@ -17,6 +17,7 @@ from tidegate.learn.descent import (
     fastest_rate,
     travel,
 )
+from tidegate.learn.rules import UNNUMBERED
 
 Floats = NDArray[np.float64]
 
@@ -34,9 +35,14 @@ def descended(gradient: Any, start: Floats, pace: Pace) -> Floats:
     return weights
 
 
-def plain_course(horizon: float, **more: Any) -> Course:
+SIZED: dict[str, Any] = {"slots": 100, "mu": 1.0, "norm": 1.0, "lipschitz": 1.0}
+"""What the pace does not depend on: the horizon says it."""
+
+
+def plain_course(**more: Any) -> Course:
     """The course of a fit of six surveyed columns that goes on from the release before."""
     usual: dict[str, Any] = {
+        **SIZED,
         "smoothness": 0.25,
         "regularization": 0.0,
         "features": 6,
@@ -44,13 +50,13 @@ def plain_course(horizon: float, **more: Any) -> Course:
         "continues": True,
         "surveyed": True,
     }
-    return Course(horizon=horizon, **{**usual, **more})
+    return Course(**{**usual, **more})
 
 
 @st.composite
 def courses(draw: st.DrawFn, *, features: int = 6) -> Course:
     return Course(
-        horizon=draw(st.floats(1e-3, 1e7)),
+        **SIZED,
         smoothness=draw(st.floats(1e-3, 1e3)),
         regularization=draw(st.sampled_from([0.0, 1e-4, 0.1, 10.0])),
         features=features,
@@ -60,30 +66,37 @@ def courses(draw: st.DrawFn, *, features: int = 6) -> Course:
     )
 
 
-@given(course=courses(), share=st.floats(0, 1))
-def test_no_direction_of_a_quadratic_is_overshot(course: Course, share: float) -> None:
+horizons = st.floats(1e-3, 1e7)
+
+
+@given(course=courses(), horizon=horizons, share=st.floats(0, 1))
+def test_no_direction_of_a_quadratic_is_overshot(
+    course: Course, horizon: float, share: float
+) -> None:
     # A direction whose curvature is `share` of the bound, and the pull of the regulariser.
-    pace = course.pace(steps=None, rate=None)
+    pace = course.pace(horizon, steps=None, rate=None)
     curvature = share * course.smoothness + 2 * course.regularization
     left = descended(lambda w: curvature * w, np.ones(1), pace)
     assert LEAST_FACTOR <= left[0] <= 1
 
 
 def test_the_rules_before_overshot() -> None:
-    course = plain_course(250.0)
-    pace = course.earlier_pace(steps=None, rate=None)
+    course = plain_course(rules=UNNUMBERED)
+    pace = course.pace(250.0, steps=None, rate=None)
     assert (pace.steps, round(pace.rate)) == (2, 111)
     left = descended(lambda w: 0.25 * w, np.ones(1), pace)
     assert abs(left[0]) > 100
 
 
-@given(course=courses(), steps=st.none() | st.integers(1, 400), wide=st.booleans())
+@given(
+    course=courses(), horizon=horizons, steps=st.none() | st.integers(1, 400), wide=st.booleans()
+)
 def test_the_rate_is_never_raised_for_a_longer_way(
-    course: Course, *, steps: int | None, wide: bool
+    course: Course, *, horizon: float, steps: int | None, wide: bool
 ) -> None:
     features = MAX_PROVED_FEATURES + 1 if wide else 6
     course = Course(**{**vars(course), "features": features})
-    pace = course.pace(steps=steps, rate=None)
+    pace = course.pace(horizon, steps=steps, rate=None)
     fastest = fastest_rate(
         smoothness=course.smoothness,
         regularization=course.regularization,
@@ -91,18 +104,18 @@ def test_the_rate_is_never_raised_for_a_longer_way(
         target=course.target,
     )
     assert pace.rate <= fastest
-    assert pace.rate * travel(pace.steps) <= course.horizon * (1 + 1e-9)
+    assert pace.rate * travel(pace.steps) <= horizon * (1 + 1e-9)
     if steps is None:
         assert pace.steps <= MAX_STEPS
-        covered = pace.rate * travel(pace.steps) >= course.horizon * (1 - 1e-9)
+        covered = pace.rate * travel(pace.steps) >= horizon * (1 - 1e-9)
         assert covered or pace.steps == MAX_STEPS
 
 
 @given(steps=st.integers(1, MAX_STEPS), rate=st.floats(1e-3, 1e3), horizon=st.floats(1e-3, 1e7))
 def test_given_steps_and_rates_are_kept(steps: int, rate: float, horizon: float) -> None:
-    course = plain_course(horizon)
-    assert course.pace(steps=steps, rate=rate) == (steps, rate)
-    assert course.pace(steps=None, rate=rate).rate == rate
+    course = plain_course()
+    assert course.pace(horizon, steps=steps, rate=rate) == (steps, rate)
+    assert course.pace(horizon, steps=None, rate=rate).rate == rate
 
 
 def deviations(steps: int, curvatures: Floats) -> Floats:
@@ -171,8 +184,8 @@ def test_fits_of_fewer_than_three_records_do_not_swing_on_their_short_way(
     """The curvature may be `excess` times its bound; a longer way than `horizon` may swing."""
 
     def left(horizon: float) -> float:
-        course = plain_course(horizon, smoothness=1.0, continues=continues)
-        pace = course.pace(steps=None, rate=None)
+        course = plain_course(smoothness=1.0, continues=continues)
+        pace = course.pace(horizon, steps=None, rate=None)
         return float(np.abs(factors(pace.steps, pace.rate * np.linspace(0, excess, 401))).max())
 
     assert max(left(each) for each in np.linspace(0.01, horizon, 400)) <= 1 + 1e-9
@@ -206,17 +219,8 @@ def test_a_clipped_logistic_descent_never_ends_above_its_start(
         bent = np.maximum(margins, bend)
         return float(np.mean(np.logaddexp(0, -bent) + bound * (bent - margins)))
 
-    course = Course(
-        horizon=horizon,
-        smoothness=0.25,
-        regularization=0.0,
-        features=3,
-        target=False,
-        continues=True,
-        surveyed=True,
-    )
     start = rng.normal(size=3)
-    end = descended(slope, start, course.pace(steps=None, rate=None))
+    end = descended(slope, start, plain_course(features=3).pace(horizon, steps=None, rate=None))
     assert loss(end) <= loss(start) + 1e-9
 
 

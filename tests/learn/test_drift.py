@@ -28,13 +28,13 @@ from tidegate.learn.drift import (
     spread,
     threshold,
 )
-from tidegate.learn.moments import Moments
+from tidegate.learn.preparation import Moments
 from tidegate.learn.score_cells import Cells
 from tidegate.learn.scores import Scores
 from tidegate.learn.survey import Survey, scales, survey
 from tidegate.learn.target_scores import score_targets
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, budget_of
+from tidegate.privacy.noise import NotPrivateBits
 
 Floats = NDArray[np.float64]
 

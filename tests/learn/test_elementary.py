@@ -10,8 +10,8 @@ from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.learn import elementary
-from tidegate.learn.elementary import LEAST, MOST, PARTS, exp, log, logistic
+from tidegate.learn import exact
+from tidegate.learn.exact import LEAST, MOST, PARTS, exp, log, logistic
 
 UNIT = 2.0**-53
 TINY, HUGE = float(np.finfo(float).tiny), float(np.finfo(float).max)
@@ -79,17 +79,17 @@ def test_log_errs_as_little_as_proved() -> None:
 
 def test_constants_are_the_nearest_floats() -> None:
     two = arb(2).log()
-    high, low = arb(elementary.PART_HIGH), elementary.PART_LOW
+    high, low = arb(exact.PART_HIGH), exact.PART_LOW
     assert error(low, two / PARTS - high) <= 1
-    assert error(elementary.LOG2_LOW, two - arb(elementary.LOG2_HIGH)) <= 1
-    assert error(elementary.PER_UNIT, PARTS / two) <= 1
-    for j, power in enumerate(elementary.POWERS.tolist()):
+    assert error(exact.LOG2_LOW, two - arb(exact.LOG2_HIGH)) <= 1
+    assert error(exact.PER_UNIT, PARTS / two) <= 1
+    for j, power in enumerate(exact.POWERS.tolist()):
         assert error(power, (two * j / PARTS).exp()) <= 1
     # times a whole number of so many bits, they are exact
-    assert (elementary.PART_HIGH * 2.0**42).is_integer()
-    assert elementary.PART_HIGH * 2.0**42 < 2**31
-    assert (elementary.LOG2_HIGH * 2.0**42).is_integer()
-    assert LEAST * elementary.PER_UNIT > -(2**21) < -MOST * elementary.PER_UNIT
+    assert (exact.PART_HIGH * 2.0**42).is_integer()
+    assert exact.PART_HIGH * 2.0**42 < 2**31
+    assert (exact.LOG2_HIGH * 2.0**42).is_integer()
+    assert LEAST * exact.PER_UNIT > -(2**21) < -MOST * exact.PER_UNIT
 
 
 def test_numbers_outside_count_as_the_ends() -> None:
@@ -113,9 +113,9 @@ def test_a_result_depends_on_its_number_alone(numbers: list[float], shift: int) 
 
 
 def test_long_arrays_are_cut_without_a_trace() -> None:
-    x = np.random.default_rng(2).normal(size=3 * elementary.CHUNK + 1)
+    x = np.random.default_rng(2).normal(size=3 * exact.CHUNK + 1)
     whole = exp(x)
-    assert np.array_equal(whole[elementary.CHUNK - 3 :], exp(x[elementary.CHUNK - 3 :]))
+    assert np.array_equal(whole[exact.CHUNK - 3 :], exp(x[exact.CHUNK - 3 :]))
     assert exp(np.zeros((0, 3))).shape == (0, 3)
 
 
@@ -129,6 +129,6 @@ def test_other_types_keep_their_type_and_stay_finite(dtype: Any) -> None:
 
 def test_a_shorter_series_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bounds leave no room for one term less."""
-    monkeypatch.setattr(elementary, "ODD", elementary.ODD[2:])
+    monkeypatch.setattr(exact, "ODD", exact.ODD[2:])
     x = np.array([1.4142135623730951])
     assert error(float(log(x)[0]), arb(float(x[0])).log()) > 8

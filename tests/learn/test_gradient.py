@@ -18,10 +18,9 @@ from tidegate.checks import InvalidValueError
 from tidegate.data.records import Records, join
 from tidegate.learn import Logistic, Loss, Softmax, exact, gradient
 from tidegate.learn import slot_weights as learn_slot_weights
-from tidegate.learn.descent import MAX_STEPS, MIN_FRESH_STEPS, Descent, steps_for, travel
-from tidegate.learn.exact import Floats, Labels, Perturb, lattice_bits, truncate
+from tidegate.learn.descent import MAX_STEPS, MIN_FRESH_STEPS, Course, Descent, steps_for, travel
+from tidegate.learn.exact import MAX_SLOTS, Floats, Labels, Perturb, lattice_bits, truncate
 from tidegate.learn.gradient import (
-    MAX_SLOTS,
     GradientPerturbation,
     clipped,
     descend,
@@ -104,13 +103,14 @@ def rows(seed: int, n: int, d: int, norm: float = 1.0) -> Floats:
 
 
 def settings(n: int, loss: Loss, norm: float, mu: float, learner: Any) -> Descent:
-    plan: Descent = learner.descent(
+    course = Course(
         slots=n,
         mu=mu,
         norm=norm,
         lipschitz=loss.lipschitz(norm),
         smoothness=loss.smoothness(norm),
     )
+    plan: Descent = learner.descent(course)
     return plan
 
 
@@ -340,13 +340,15 @@ def sums_apart(seed: int, n: int, slot: int, weight: Fraction) -> tuple[list[Fra
     return [
         square(a - b) for a, b in zip(first.centers, second.centers, strict=True)
     ], GradientPerturbation().descent(
-        slots=int(sum(span.size * part for span, part in halves(n, weight))),
-        mu=5.0,
-        norm=1.0,
-        lipschitz=Softmax(2).lipschitz(1.0),
-        smoothness=Softmax(2).smoothness(1.0),
-        behind=10,
-        again=True,
+        Course(
+            slots=int(sum(span.size * part for span, part in halves(n, weight))),
+            mu=5.0,
+            norm=1.0,
+            lipschitz=Softmax(2).lipschitz(1.0),
+            smoothness=Softmax(2).smoothness(1.0),
+            behind=10,
+            continues=True,
+        )
     )
 
 
@@ -519,7 +521,7 @@ def test_steps_are_the_fewest_that_travel_the_horizon(horizon: float, rate: floa
 def test_defaults_bound_the_noise_in_a_margin(
     *, slots: int, mu: float, norm: float, behind: int, surveyed: bool, spread: float | None
 ) -> None:
-    plan = GradientPerturbation(spread=spread).descent(
+    course = Course(
         slots=slots,
         mu=mu,
         norm=norm,
@@ -528,6 +530,7 @@ def test_defaults_bound_the_noise_in_a_margin(
         behind=behind,
         surveyed=surveyed,
     )
+    plan = GradientPerturbation(spread=spread).descent(course)
     assert MIN_FRESH_STEPS <= plan.steps <= MAX_STEPS
     velocity = np.zeros(plan.steps)  # coefficient of each step's noise, along a flat direction
     place = np.zeros(plan.steps)
@@ -583,7 +586,7 @@ def test_bad_settings_are_refused(given_settings: dict[str, Any], message: str) 
 def test_bad_numbers_are_refused(bad: dict[str, Any]) -> None:
     good: dict[str, Any] = {"slots": 9, "mu": 1.0, "norm": 1.0, "lipschitz": 1, "smoothness": 1}
     with pytest.raises(InvalidValueError):
-        GradientPerturbation().descent(**(good | bad))
+        GradientPerturbation().descent(Course(**(good | bad)))
 
 
 def test_a_rate_that_diverges_ends_in_weights_and_not_in_a_refusal() -> None:
@@ -688,8 +691,8 @@ def test_a_fit_that_continues_nothing_has_no_lead() -> None:
         "smoothness": 1,
     }
     learner = GradientPerturbation(lead=0.4)
-    assert learner.descent(**numbers, behind=50, again=True).lead == 0.4
-    assert learner.descent(**numbers, behind=50).lead == 0.0
+    assert learner.descent(Course(**numbers, behind=50, continues=True)).lead == 0.4
+    assert learner.descent(Course(**numbers, behind=50)).lead == 0.0
 
 
 def mixture(seed: int, n: int) -> tuple[Floats, Labels]:

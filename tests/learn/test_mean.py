@@ -11,8 +11,8 @@ from tidegate.data.rows import Rows
 from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.learner import Pull, Terms, Weights
 from tidegate.learn.mean import SQRT2, HistogramPerturbation, MeanPerturbation
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 
 pull = Pull(norm=1.0, regularization=0.5)
 ample = Allowance("mu", 1e9)

@@ -12,14 +12,13 @@ from scipy.special import expit, softmax
 from scipy.stats import binom
 from sklearn import metrics
 
-from tidegate.learn.bins import Bins
-from tidegate.learn.measures.answers import Answers
+from tidegate.learn.measures.estimates import Answers
 from tidegate.learn.measures.measure import Measure, Measures, numbers_for
-from tidegate.learn.score_cells import Cells
+from tidegate.learn.score_cells import Bins, Cells
 from tidegate.learn.score_kinds import measures_of as of_scores
 from tidegate.learn.scores import Scores, score
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, PureDP, allowance_of
+from tidegate.privacy.noise import NotPrivateBits
 
 Step = tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.bool_]]
 

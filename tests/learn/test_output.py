@@ -14,8 +14,8 @@ from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.objective import rounding_bound
 from tidegate.learn.output import MAX_PASSES
 from tidegate.learn.solver import accelerated_passes, condition_of
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 
 losses = st.sampled_from([Logistic(), Softmax(3), Huber(0.5)])
 

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.learn.problems import losses, records, seeds
-from tidegate.data.parts import MERGES, Cut, Part, Parts, Result, merged, total
-from tidegate.data.records import Records
+from tidegate.data.records import MERGES, Cut, Part, Parts, Records, Result, merged, total
 from tidegate.learn import (
     GradientPerturbation,
     Logistic,
@@ -24,7 +23,7 @@ from tidegate.learn import (
     Softmax,
     objective,
 )
-from tidegate.learn.exact import Exact, lattice_bits
+from tidegate.learn.exact import lattice_bits
 from tidegate.learn.gradient import clipped_sum, descend
 from tidegate.learn.learner import Learner, Task, Terms
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
@@ -36,10 +35,11 @@ from tidegate.learn.objective import (
     _thinned,
     rounding_bound,
 )
+from tidegate.learn.refit import Exact
 from tidegate.learn.slot_weights import weighted
 from tidegate.learn.solver import certified_minimum
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.schedule import SlotWeight, Span
 
 

@@ -13,13 +13,12 @@ from scipy import sparse
 from tidegate.checks import InvalidValueError
 from tidegate.data.records import Records
 from tidegate.learn.drift import Errors, drift_of, drift_of_scores
-from tidegate.learn.moments import Moments
-from tidegate.learn.persons import Owned, once, with_persons
-from tidegate.learn.preparation import stops
+from tidegate.learn.preparation import Moments, stops
 from tidegate.learn.private_accuracy import correct, private_accuracy
 from tidegate.learn.score_cells import Cells
 from tidegate.learn.score_kinds import measures_of
 from tidegate.learn.scores import Scores, score
+from tidegate.learn.slot_weights import Owned, once, with_persons
 from tidegate.learn.survey import (
     cells_of,
     cells_of_persons,
@@ -27,8 +26,8 @@ from tidegate.learn.survey import (
     person_bits,
     survey,
 )
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 
 MU, EPSILON = Allowance("mu", 0.5), Allowance("epsilon", 0.5)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
 from tidegate.data.records import Records
-from tidegate.learn.persons import (
+from tidegate.learn.slot_weights import (
     BITS,
     AdmittedStep,
     Owned,

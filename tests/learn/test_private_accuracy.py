@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from tidegate.data.records import Records
 from tidegate.learn.private_accuracy import correct, deviation, private_accuracy
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 
 
 def records(seed: int, n: int, classes: int) -> Records:

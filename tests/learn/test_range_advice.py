@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.data.columns import Category, Columns, Number
-from tidegate.learn.feature_summary import summarize
-from tidegate.learn.moments import Moments
-from tidegate.learn.range_advice import never_present, norm_advice, range_advice
+from tidegate.data.columns import Category, Number
+from tidegate.data.maps import Columns
+from tidegate.learn.feature_summary import never_present, norm_advice, range_advice, summarize
+from tidegate.learn.preparation import Moments
 
 SLOTS = 100_000
 

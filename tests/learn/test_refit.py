@@ -15,14 +15,23 @@ from numpy.typing import NDArray
 from tidegate.data.records import Records
 from tidegate.features import clip_rows
 from tidegate.learn import GradientPerturbation, Huber, Logistic, Loss, Softmax, refit
-from tidegate.learn.exact import Exact, exact_bits
-from tidegate.learn.fold import Fold
+from tidegate.learn.exact import exact_bits
 from tidegate.learn.gradient import descend, deviation
 from tidegate.learn.learner import Task, Terms
-from tidegate.learn.refit import Box, after, classes_of, fold_for, left_for_descent, summed
+from tidegate.learn.refit import (
+    Box,
+    Exact,
+    Fold,
+    after,
+    classes_of,
+    fold_for,
+    left_for_descent,
+    summed,
+)
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
+from tidegate.privacy.person import EACH_RECORD, Person, Protects
 from tidegate.schedule import SlotWeight, Span
 
 Floats = NDArray[np.float64]
@@ -52,7 +61,6 @@ def model(seed: int, loss: Loss, size: float) -> Floats:
 def naive(data: Records, w: Floats, loss: Loss, fold: Fold) -> Iterator[Floats]:
     """The clipped vector of each slot, by its definition."""
     classes = classes_of(loss)
-    assert classes is not None
     box, X = Box(classes), np.asarray(exact(data).rows)
     for row, y, usable in zip(X, data.y, data.usable, strict=True):
         parts, last = row[:-1] @ w[:-1], Transform.CONSTANT * w[-1]
@@ -78,7 +86,7 @@ def naive(data: Records, w: Floats, loss: Loss, fold: Fold) -> Iterator[Floats]:
 def test_sums_are_those_of_the_definition(
     seed: int, loss: Loss, temperature: float, shift: float, weighted: bool
 ) -> None:
-    classes = classes_of(loss) or 0
+    classes = classes_of(loss)
     data, fold = records(seed, 30, classes, weighted=weighted), Fold(temperature, shift)
     w, box = model(seed, loss, 3.0), Box(classes)
     bits = exact_bits(30, max(box.hi, box.lo + 0.5, box.h))
@@ -90,7 +98,7 @@ def test_sums_are_those_of_the_definition(
 
 @given(seeds, losses)
 def test_sums_are_exact_in_any_order_and_cut(seed: int, loss: Loss) -> None:
-    classes, n = classes_of(loss) or 0, 200
+    classes, n = classes_of(loss), 200
     data, w, box = records(seed, n, classes, weighted=True), model(seed, loss, 3.0), Box(classes)
     bits = exact_bits(n, max(box.hi, box.lo + 0.5, box.h))
 
@@ -110,7 +118,7 @@ def test_sums_are_exact_in_any_order_and_cut(seed: int, loss: Loss) -> None:
 def test_a_replaced_record_moves_the_sum_by_its_weight_times_the_sensitivity(
     seed: int, loss: Loss, size: float, weighted: bool
 ) -> None:
-    classes = classes_of(loss) or 0
+    classes = classes_of(loss)
     box = Box(classes)
     one, other = (records(s, 1, classes, weighted=weighted) for s in (seed, seed + 7))
     weight = 1.0 if one.slot_weights is None else float(one.slot_weights[0])
@@ -131,7 +139,7 @@ def test_a_replaced_record_moves_the_sum_by_its_weight_times_the_sensitivity(
 @pytest.mark.parametrize("loss", LOSSES)
 def test_records_come_near_the_sensitivity(loss: Loss) -> None:
     """Search over pairs of records and models; the box is not attained, but nearly so."""
-    classes = classes_of(loss) or 0
+    classes = classes_of(loss)
     box, best = Box(classes), 0.0
     rng = np.random.default_rng(5)
     for _ in range(300):
@@ -302,7 +310,7 @@ def test_what_a_surveyed_fit_releases_costs_at_most_its_allowance(loss: Loss, ag
         task, Terms(allowance=Allowance("mu", 0.5), **terms), n=400, d=5
     )
     rounds = int(settings.get("refit_rounds", 0))
-    assert rounds == (0 if classes is None else 2)
+    assert rounds == (2 if classes else 0)
     steps, last = seen[: len(seen) - rounds], seen[len(seen) - rounds :]
     spent = sum((2 * Fraction(settings["clip"]) / Fraction(s)) ** 2 for _, s in steps)
     for i, (size, sigma) in enumerate(last):
@@ -316,9 +324,12 @@ def test_what_a_surveyed_fit_releases_costs_at_most_its_allowance(loss: Loss, ag
     assert settings["clip"] == pytest.approx(clip)
 
 
-@pytest.mark.parametrize("typical", [None, Fraction(1), Fraction(7, 3)])
+@pytest.mark.parametrize(
+    "protects",
+    [EACH_RECORD, Person(contributions=1), Person(contributions=1, typical=Fraction("7/3"))],
+)
 def test_a_card_states_the_means_that_a_refit_uses(
-    typical: Fraction | None, monkeypatch: pytest.MonkeyPatch
+    protects: Protects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The noise on the card is the noise of the sums, over what they are divided by."""
     divisors: list[float] = []
@@ -329,19 +340,20 @@ def test_a_card_states_the_means_that_a_refit_uses(
 
     monkeypatch.setattr(refit, "fold_for", spied)
     data = records(1, 401, 3, weighted=True)
-    if typical is not None:
+    if protects.persons:
         data = replace(data, person_weights=data.slot_weights)
     task = Task(loss=Softmax(3), norm=1.0, regularization=0.0).centred()
     terms: dict[str, Any] = {
         "slot_weights": (SlotWeight(Span(0, 401), Fraction(1, 2)),),
-        "typical": typical,
+        "protects": protects,
     }
     _, seen = fit(task, data, **terms)
     stated = GradientPerturbation().settings(
         task, Terms(allowance=Allowance("mu", 0.5), **terms), n=401, d=5
     )
     (divisor,) = divisors
-    assert divisor == (200 if typical is None else pytest.approx(200.5 / float(typical)))
+    worth = 200.5 / float(protects.typical)
+    assert divisor == (pytest.approx(worth) if protects.persons else 200)
     assert stated["refit_noise_scale_1"] == seen[-2][1] / divisor
     assert stated["refit_noise_scale_2"] == seen[-1][1] / divisor
     assert stated["refit_sensitivity"] == pytest.approx(Box(3).sensitivity / divisor)

@@ -12,9 +12,9 @@ import pytest
 from tests.cli.run import tidegate
 from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.checks import InvalidValueError, positive
-from tidegate.data.maps.feature_map import MAPS, Graph
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records
+from tidegate.data.feature_map import Graph
+from tidegate.data.maps import MAPS
+from tidegate.data.records import Parts, Records
 from tidegate.data.rows import Rows
 from tidegate.features import RecordMap
 from tidegate.gate import Gate
@@ -22,8 +22,7 @@ from tidegate.kinds import parameter
 from tidegate.learn import Logistic, minimize
 from tidegate.learn.learner import LEARNERS, Task, Terms, Unit, Weights
 from tidegate.learn.loss import LOSSES, Floats, Indices
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.noise import gaussian
+from tidegate.privacy.noise import Bits, gaussian
 from tidegate.release import to_markdown
 from tidegate.release.export_formats import export, load
 from tidegate.run.config import Config, ConfigError, example
@@ -43,9 +42,6 @@ class Halved(Logistic):
 
     def residual(self, margins: Floats, y: Indices) -> Floats:
         return super().residual(margins, y) / 2
-
-    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        return super().curvature(margins, y, v) / 2
 
 
 @dataclass(frozen=True, kw_only=True)

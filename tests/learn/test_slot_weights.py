@@ -20,16 +20,16 @@ from scipy.optimize import minimize
 from tidegate.checks import InvalidValueError
 from tidegate.data.records import Records
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation, output
-from tidegate.learn.exact import Exact, exact_bits, lattice_bits
+from tidegate.learn.exact import exact_bits, lattice_bits
 from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Pull, Task, Terms, Weights
 from tidegate.learn.mean import HistogramPerturbation, MeanPerturbation
 from tidegate.learn.objective import Objective
 from tidegate.learn.output import discounted
+from tidegate.learn.refit import Exact
 from tidegate.learn.slot_weights import reweighed, weighted
-from tidegate.privacy.bits import NotPrivateBits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.rounding import down, up
+from tidegate.privacy.budget import Allowance, down, up
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.schedule import SlotWeight, Span
 
 AMPLE = Allowance("mu", 1e9)

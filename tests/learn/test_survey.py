@@ -28,9 +28,8 @@ from tidegate.learn.survey import (
     settings,
     survey,
 )
-from tidegate.privacy.bits import NotPrivateBits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.rounding import up
+from tidegate.privacy.budget import Allowance, up
+from tidegate.privacy.noise import NotPrivateBits
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tidegate.learn.symmetric import eigen, product, solved
+from tidegate.learn.exact import eigen, product, solved
 
 seeds, sizes = st.integers(0, 2**32), st.integers(1, 24)
 

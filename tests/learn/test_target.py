@@ -10,9 +10,16 @@ from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
 from tidegate.data.intake import clean
-from tidegate.data.predicted import predicted_of
+from tidegate.data.predicted import (
+    BITS,
+    RESOLUTION,
+    Target,
+    by_part,
+    middle_of,
+    part_of,
+    predicted_of,
+)
 from tidegate.data.records import Records
-from tidegate.data.target import BITS, RESOLUTION, Target, by_part, middle_of, part_of
 from tidegate.learn import Huber, HuberError, SquaredError, minimize
 
 ends = st.floats(-1e300, 1e300)

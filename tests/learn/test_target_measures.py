@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn import metrics
 
-from tidegate.learn.measures.forms import Ends
-from tidegate.learn.measures.measure import Measures, numbers_for
+from tidegate.learn.measures.measure import Ends, Measures, numbers_for
 from tidegate.learn.measures.sums import Predictions
-from tidegate.learn.persons import Owned, person_weights
 from tidegate.learn.score_kinds import measures_of as of_scores
+from tidegate.learn.slot_weights import Owned, person_weights
 from tidegate.learn.target_scores import TargetScores, exact_sums, parts_of, score_targets
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, allowance_of
+from tidegate.privacy.noise import NotPrivateBits
 
 Floats = NDArray[np.float64]
 Step = tuple[Floats, Floats, NDArray[np.bool_]]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
 from tidegate.learn import target_scores
-from tidegate.learn.persons import Owned, person_weights
 from tidegate.learn.scores import Scores, score
+from tidegate.learn.slot_weights import Owned, person_weights
 from tidegate.learn.survey import person_bits
 from tidegate.learn.target_scores import (
     INVERSE_SCALE,
@@ -25,8 +25,8 @@ from tidegate.learn.target_scores import (
     scales,
     score_targets,
 )
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance, ApproxDP, PureDP, allowance_of
+from tidegate.privacy.noise import NotPrivateBits
 
 Floats = NDArray[np.float64]
 Slot = tuple[float, float, bool]

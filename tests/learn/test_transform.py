@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError
-from tidegate.data.maps.mix import (
+from tidegate.data.records import Records
+from tidegate.data.rows import (
     ENTRY_BITS,
     LARGEST_ENTRY,
     LARGEST_MIX,
@@ -23,15 +24,14 @@ from tidegate.data.maps.mix import (
     mixed,
     on_mix_lattice,
 )
-from tidegate.data.records import Records
 from tidegate.features import clip_rows
 from tidegate.learn import Softmax
 from tidegate.learn.learner import Task
-from tidegate.learn.moments import Moments, mixing, shrunk
+from tidegate.learn.preparation import Moments, mixing, shrunk
 from tidegate.learn.survey import Survey, survey
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.state.damage import UNREADABLE
 
 Floats = NDArray[np.float64]
@@ -454,7 +454,7 @@ def test_the_noise_of_correlations_is_as_large_as_is_said() -> None:
     for seed in range(400):
         records = Records(X, np.zeros(4000, np.intp), np.ones(4000, np.bool_))
         seen = survey(records, norm=1.0, classes=2, allowance=few, bits=NotPrivateBits(seed))
-        with patch("tidegate.learn.moments.mixing", side_effect=mixing) as asked:
+        with patch("tidegate.learn.preparation.mixing", side_effect=mixing) as asked:
             Moments.before_first(2, 2).after(seen).transform(norm=1.0, sparse=False)
         variances, covariances, noise = asked.call_args.args
         both = np.sqrt(variances[0] * variances[1])

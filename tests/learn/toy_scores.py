@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from tidegate.learn.measures.answers import Answers
-from tidegate.learn.measures.estimates import Estimates
-from tidegate.learn.measures.forms import InUnits, Percent
-from tidegate.learn.measures.measure import Measure, Score, exactly
+from tidegate.learn.measures.estimates import Answers, Estimates
+from tidegate.learn.measures.measure import InUnits, Measure, Percent, Score, exactly
 from tidegate.learn.measures.sums import EstimatedSums, Predictions
 
 

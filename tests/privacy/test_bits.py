@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from tidegate.checks import InvalidValueError
-from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
+from tidegate.privacy.noise import Bits, NotPrivateBits, SystemBits
 
 FALSE_ALARM = 1e-6
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tidegate.checks import InvalidValueError
 from tidegate.privacy import ApproxDP, PureDP, gaussian_delta, gaussian_epsilon, gaussian_mu
-from tidegate.privacy.budget import budget_of
-from tidegate.privacy.rounding import down, sqrt_down, up
+from tidegate.privacy.budget import budget_of, down, sqrt_down, up
 
 fractions = st.fractions(min_value=0, max_denominator=10**30).map(abs)
 shares = st.fractions(Fraction(1, 10**12), 1, max_denominator=10**15)

@@ -20,7 +20,7 @@ from tidegate.schedule import (
     Stream,
     TwoStream,
 )
-from tidegate.schedule.levels import Levels
+from tidegate.schedule.fit import Levels
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 
 SLIDING = {

@@ -16,8 +16,16 @@ from scipy.stats import laplace as laplace_law
 
 from tidegate.checks import InvalidValueError
 from tidegate.privacy import noise
-from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits, Words
-from tidegate.privacy.noise import gaussian, l2_laplace, laplace, lattice
+from tidegate.privacy.noise import (
+    Bits,
+    NotPrivateBits,
+    SystemBits,
+    Words,
+    gaussian,
+    l2_laplace,
+    laplace,
+    lattice,
+)
 
 Floats = NDArray[np.float64]
 Law = Callable[[Floats, float, Bits], Floats]

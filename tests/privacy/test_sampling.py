@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from tidegate.checks import InvalidValueError
-from tidegate.privacy.bits import NotPrivateBits, SystemBits, Words
+from tidegate.privacy.noise import NotPrivateBits, SystemBits, Words
 from tidegate.privacy.sampling import below, draw
 
 FALSE_ALARM = 1e-6

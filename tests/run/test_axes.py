@@ -13,13 +13,12 @@ import pytest
 
 from tests.state.gatelife import config, opened, stream
 from tidegate.checks import InvalidValueError
-from tidegate.data.packed import NotPacked
-from tidegate.data.records import Records
+from tidegate.data.records import NotPacked, Records
 from tidegate.learn import preparation
-from tidegate.learn.persons import EveryRecord
+from tidegate.learn.slot_weights import EveryRecord
 from tidegate.privacy.person import EachRecord
 from tidegate.release.card import Content
-from tidegate.run import admitted_steps, executor
+from tidegate.run import executor, held
 from tidegate.run.config import Config
 from tidegate.run.memory_run import MemoryRun
 from tidegate.run.settings import BitsByPlace, Nowhere, Settings
@@ -47,7 +46,7 @@ def counted_by(mine: Any) -> Iterator[None]:
     """Every slot counts, by an object of its own."""
     with (
         patch.object(protected, "EVERY_RECORD", mine),
-        patch.object(admitted_steps, "EVERY_RECORD", mine),
+        patch.object(held, "EVERY_RECORD", mine),
     ):
         yield
 

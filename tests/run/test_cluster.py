@@ -30,20 +30,18 @@ from tests.run.test_engines import agree
 from tidegate import ApproxDP, ContinualClassifier
 from tidegate.checks import ComputeError, InvalidValueError
 from tidegate.compute import Memory
-from tidegate.data.parts import total
-from tidegate.data.records import Records
+from tidegate.data.records import Records, total
 from tidegate.data.rows import entries_of
 from tidegate.gate import Gate
 from tidegate.learn import GradientPerturbation, Logistic
-from tidegate.learn.exact import Exact
 from tidegate.learn.gradient import clipped_sum, descend
 from tidegate.learn.learner import Task, Terms, Weights
 from tidegate.learn.objective import CHUNK, Objective, _slopes
+from tidegate.learn.refit import Exact
 from tidegate.privacy.budget import Allowance
 from tidegate.run.cluster import MERGE_WIDTH, VERSION, Dask, OnCluster, Resident
 from tidegate.run.config import ConfigError
-from tidegate.run.cuts import Run, equal_sizes, shared_out
-from tidegate.run.engine import Then, same
+from tidegate.run.engine import Run, Then, equal_sizes, same, shared_out
 from tidegate_lab.paper.experiment import in_processes, on_cluster
 
 pytestmark = pytest.mark.xdist_group("cluster")  # it is started once

@@ -18,19 +18,18 @@ from scipy import sparse
 from tests.run.streams import config, opened, records, weights
 from tidegate.checks import StoreError
 from tidegate.compute import Disk, Memory
-from tidegate.data.parts import total
-from tidegate.data.records import Records, join
+from tidegate.data.records import Records, join, total
 from tidegate.gate import Gate
 from tidegate.learn import Logistic, OutputPerturbation
-from tidegate.learn.exact import Exact
 from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.mean import counted, exact_sum
 from tidegate.learn.objective import Objective
+from tidegate.learn.refit import Exact
 from tidegate.learn.slot_weights import weighted
 from tidegate.privacy.budget import Allowance
 from tidegate.run.config import ConfigError
-from tidegate.run.cuts import shared_out
+from tidegate.run.engine import shared_out
 from tidegate.schedule import SlotWeight, Span
 
 DISK = Disk(small=64)

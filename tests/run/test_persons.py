@@ -11,18 +11,17 @@ import pytest
 from tests.run.streams import records
 from tidegate import ApproxDP, FadingClassifier, PureDP
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.data.packed import NOT_PACKED
-from tidegate.data.parts import total
-from tidegate.data.records import PieceOf, Records, Slots
+from tidegate.data.records import NOT_PACKED, PieceOf, Records, Slots, total
 from tidegate.learn import GradientPerturbation, Logistic, OutputPerturbation
-from tidegate.learn.exact import Exact
 from tidegate.learn.gradient import clipped_sum
 from tidegate.learn.learner import Task, Terms
 from tidegate.learn.mean import MeanPerturbation
-from tidegate.learn.persons import AdmittedStep, Owned, PersonPiece
+from tidegate.learn.refit import Exact
+from tidegate.learn.slot_weights import AdmittedStep, Owned, PersonPiece
 from tidegate.learn.transform import UNTRANSFORMED, Prepared, Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
+from tidegate.privacy.person import EACH_RECORD, Person
 from tidegate.run import engine as engines
 from tidegate.run.executor import reader
 from tidegate.schedule import SlotWeight, Span
@@ -157,7 +156,7 @@ def test_learners_refuse_what_they_do_not_expect(
     terms = Terms(
         allowance=Allowance("mu", 1.0),
         slot_weights=weights,
-        typical=Fraction(1) if expected else None,
+        protects=Person(contributions=1) if expected else EACH_RECORD,
     )
     fetch = fetch_with(Memory())
     protected: Any = fetch(Span(0, N), None, weights)

@@ -14,15 +14,13 @@ from tests.run.streams import batches, config, models, opened, records
 from tests.run.test_engines import DISK, Stored, agree
 from tidegate import ApproxDP, SlidingWindowClassifier
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.data.packed import NOT_PACKED
-from tidegate.data.parts import total
-from tidegate.data.records import Records, Slots
+from tidegate.data.records import NOT_PACKED, Records, Slots, total
 from tidegate.gate import Gate
-from tidegate.learn.persons import EVERY_RECORD, UNOWNED, Unowned
+from tidegate.learn.slot_weights import EVERY_RECORD, UNOWNED, Unowned
 from tidegate.learn.survey import survey
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import NotPrivateBits
 from tidegate.privacy.budget import Allowance
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.run.executor import reader
 from tidegate.schedule import Span
 

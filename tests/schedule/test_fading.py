@@ -13,7 +13,7 @@ from tidegate.kinds import values_of
 from tidegate.privacy import Tapered
 from tidegate.schedule import Cumulative, Fading, Independent, SlidingWindow, TwoStream, fits
 from tidegate.schedule.plan import Plan
-from tidegate.schedule.registry import build
+from tidegate.schedule.protocol import build
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from tidegate.checks import InvalidValueError, whole
 from tidegate.gate import Gate
 from tidegate.privacy import PureDP
 from tidegate.run.config import Config
-from tidegate.schedule import Fit, Span, Steps, registry
-from tidegate.schedule.levels import Certificate, Levels
+from tidegate.schedule import Fit, Span, Steps, protocol
+from tidegate.schedule.fit import Certificate, Levels
 from tidegate.schedule.plan import Plan
-from tidegate.schedule.registry import parameter
+from tidegate.schedule.protocol import parameter
 from tidegate.state.verification import verify
 
 
@@ -81,7 +81,7 @@ class Pairs:
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in ("plan", "init"):  # first: their help lists the schedules of that moment
         import_module(f"tidegate.cli.{command}_command")
-    monkeypatch.setitem(registry.SCHEDULES, Pairs.kind, Pairs)
+    monkeypatch.setitem(protocol.SCHEDULES, Pairs.kind, Pairs)
 
 
 def test_it_has_a_plan_and_a_ledger() -> None:
@@ -123,9 +123,9 @@ def test_the_laws_hold_for_it(name: str) -> None:
 
 
 def test_every_kind_has_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {*registry.SCHEDULES} - {*STRATEGIES} == {Pairs.kind}
-    monkeypatch.delitem(registry.SCHEDULES, Pairs.kind)
-    assert {*registry.SCHEDULES} == {*STRATEGIES}
+    assert {*protocol.SCHEDULES} - {*STRATEGIES} == {Pairs.kind}
+    monkeypatch.delitem(protocol.SCHEDULES, Pairs.kind)
+    assert {*protocol.SCHEDULES} == {*STRATEGIES}
 
 
 def test_a_gate_carries_it_out(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_the_commands_accept_it(tmp_path: Path) -> None:
 
 
 def test_what_is_not_registered_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(registry.SCHEDULES, Pairs.kind)
+    monkeypatch.delitem(protocol.SCHEDULES, Pairs.kind)
     schedule: Any = Pairs(step=5)
     with pytest.raises(InvalidValueError, match="one that a certificate is proved for"):
         Plan(schedule=schedule, budget=PureDP(1.0))

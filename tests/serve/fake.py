@@ -17,16 +17,16 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from tidegate.privacy import ApproxDP, Ledger
+from tidegate.privacy.budget import down
 from tidegate.privacy.meaning import meaning
 from tidegate.privacy.person import Person
-from tidegate.privacy.rounding import down
 from tidegate.release import described
 from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.schedule import RecordFit, Schedule, SlidingWindow, Span
 from tidegate.schedule.plan import Plan
 from tidegate.serve.middleware import NOTHING_YET
 from tidegate.serve.page.page import add_page
-from tidegate.state.status import protects
+from tidegate.state.status import protection
 
 TOKEN = "let-me-look"
 BEGAN = datetime(2026, 1, 5, 8, tzinfo=UTC)
@@ -234,8 +234,8 @@ class Fake:
             "private": True,
             "schedule": described(self.schedule),
             "budget": {"epsilon": 1.0, "delta": 1e-6},
-            "protects": protects(self.plan.person),
-            "meaning": meaning(1.0, 1e-6, self.plan.person),
+            "protects": protection(self.plan.protects),
+            "meaning": meaning(1.0, 1e-6, self.plan.protects),
             "releases": len(self.released),
             "newest": None,
             "trained_on": self.trained_on(self.released[-1]) if self.released else None,

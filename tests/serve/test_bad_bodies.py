@@ -202,3 +202,29 @@ def test_what_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
         many = running.ask("POST", "/v1/records", {"x": [[1, 2]] * 6, "y": [0] * 6})
         assert many.status == 422
         assert running.ask("POST", "/v1/records", b"a,b", Content_Type="text/csv").status == 415
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        (b"null", "not a JSON object"),
+        (b"[1, 2]", "not a JSON object"),
+        (b'{"a": 1, "b": nul}', "not JSON"),
+        (b'{"a": "\xff", "b": 1}', "not UTF-8"),
+        (b'{"a": ' + b"[" * 1100 + b"]" * 1100 + b', "b": 1}', "nested too deep"),
+    ],
+)
+def test_a_record_to_predict_that_is_no_object_is_named_by_its_place(
+    record: bytes, why: str
+) -> None:
+    """Not as one that lacks columns, which it may have."""
+    body = b'{"records": [{"a": 1, "b": 2}, %b]}' % record
+    with pytest.raises(InvalidValueError) as refused:
+        Reader(config=config(), labelled=False).batch(JSON, body)
+    assert str(refused.value) == f"records[1] is {why}: correct it, or leave it out"
+
+
+def test_long_names_of_columns_are_cut_in_errors() -> None:
+    body = arrow(pa.table({"k" * 100_000: [1.0]}))
+    with pytest.raises(InvalidValueError, match=r"which has k{60}…: check the column names"):
+        Reader(config=config()).batch(ARROW, body)

@@ -21,7 +21,7 @@ from tidegate import client as client_module
 from tidegate.checks import StoreError
 from tidegate.client import Client
 from tidegate.gate import Gate
-from tidegate.learn.trainer import Trainer
+from tidegate.learn.learner import Trainer
 from tidegate.schedule import Span
 from tidegate.serve import connections, gate_runner
 from tidegate.serve.access_tokens import Tokens

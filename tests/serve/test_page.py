@@ -22,10 +22,10 @@ from tests.serve.browsing import DESKTOP, PHONE, chromium, inside, needed, opene
 from tests.serve.fake import TOKEN, Fake, fake_app
 from tests.serve.served import become
 from tidegate.glossary import TERMS
+from tidegate.privacy.budget import down
 from tidegate.privacy.meaning import meaning, paid_so_far, whom
 from tidegate.privacy.person import Person
-from tidegate.privacy.rounding import down
-from tidegate.release.verdict import in_words
+from tidegate.release.verdict import verdict_words
 from tidegate.schedule import Fading, SlidingWindow
 from tidegate.state.status import verdict_row
 
@@ -375,7 +375,7 @@ def test_says_whether_the_newest_model_beats_a_constant(
     status = fake.status()
     status["quality"][-1] = {**status["quality"][-1], "verdict": verdict_row(found)}
     monkeypatch.setattr(fake, "status", lambda: status)
-    words = f"The newest one is {in_words(found)}." if found else ""
+    words = f"The newest one is {verdict_words(found)}." if found else ""
     with served(fake) as at, opened(browser, f"{at}/#token={TOKEN}") as page:
         inside(page)
         expect(page.locator("#quality-verdict")).to_have_text(words)

@@ -15,17 +15,19 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
+from tests.serve.leaks import DIGITS, answers, digits, leaks
 from tests.serve.served import Served, config, served, stream
 from tests.serve.test_api import ARROW, arrow
-from tests.serve.test_privacy import answers, words
+from tests.serve.test_privacy import known
 from tidegate.checks import InvalidValueError
 from tidegate.client import Client, ServiceError
 from tidegate.data.owners import owners_of
 from tidegate.gate import Gate
 from tidegate.privacy.meaning import meaning, whom
-from tidegate.privacy.person import Person
-from tidegate.run.step_admission import status_rows
+from tidegate.privacy.person import EACH_RECORD, Person
+from tidegate.run.step_admission import StepAdmission, status_rows
 from tidegate.serve.bodies import JSON, Reader
+from tidegate.serve.facts import Facts
 from tidegate.serve.parser import Question, _reading
 from tidegate.sources import RawBatch
 from tidegate.state.folder_store import FolderStore
@@ -286,33 +288,48 @@ def test_status_and_plan_say_whom_the_budget_protects(service: Served, tmp_path:
             "typical": "1",
             "whom": "any one person",
         }
-        assert told["meaning"] == meaning(**told["budget"], person=person)
+        assert told["meaning"] == meaning(**told["budget"], protects=person)
     with served(tmp_path / "state") as plain:
         told = plain.ask("GET", "/v1/status").json
-        assert told["protects"] == {"unit": "record", "whom": whom(None)}
+        assert told["protects"] == {"unit": "record", "whom": whom(EACH_RECORD)}
+
+
+FEW = config(
+    person={"id": "p", "contributions": 1},
+    schedule={"kind": "sliding", "window": 291, "step": 97},
+)
+"""Of the second step 40 of 97 records count, if 137 persons take turns."""
+
+SECRET_IDS = [f"P{DIGITS}-{slot % 137}" for slot in range(485)]
+
+
+def with_persons(service: Served, ids: list[str]) -> list[StepAdmission]:
+    """How many records of each step count once a service has learnt from them."""
+    X, y = stream(len(ids))
+    body = {"x": X.tolist(), "y": y.tolist(), "persons": ids}
+    assert service.ask("POST", "/v1/records", body).status == 200
+    service.wait_for(2)
+    return service.runner.gate.store.admissions()
+
+
+def secrets_of(counts: list[StepAdmission]) -> list[str]:
+    """What no answer may hold: ids, the share of the second step, and what names such shares."""
+    share = counts[1].share
+    assert share is not None
+    return [DIGITS, digits(share), "admitted", "with a person count"]
 
 
 def test_nobody_hears_over_http_how_many_records_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The share has no noise: no route may have it, whatever the token, nor even read it."""
-    # Steps of 97 records: no noisy number is 40/97, nor if it is rounded.
-    steps = {"kind": "sliding", "window": 291, "step": 97}
-    few = config(person={"id": "p", "contributions": 1}, schedule=steps)
-    X, y = stream(485)
-    ids = [f"p{slot % 137}" for slot in range(485)]
-    with served(tmp_path / "state", few) as service:
-        body = {"x": X.tolist(), "y": y.tolist(), "persons": ids}
-        assert service.ask("POST", "/v1/records", body).status == 200
-        service.wait_for(2)
-        counts = service.runner.gate.store.admissions()
+    with served(tmp_path / "state", FEW) as service:
+        counts = with_persons(service, SECRET_IDS)
         assert [each.counted for each in counts] == [97, 40, 0, 0, 0]
-        secrets = {str(counts[1].share), *status_rows(counts, "records")}
+        assert set(status_rows(counts, "records")) == {"admitted", "admitted_steps"}
+        assert leaks(service, *secrets_of(counts)) == {}
         heard = list(answers(service))
         assert any(status == 200 for _, (status, *_) in heard[:-1])
-        for route, said in heard:
-            assert not secrets & words(said), route
-            assert "with a person count" not in str(said), route
 
         def unread(*_: Any) -> Any:
             raise AssertionError("a route reads how many records count")
@@ -323,3 +340,33 @@ def test_nobody_hears_over_http_how_many_records_count(
                 assert before == after, route
             else:
                 assert before[0] == after[0], route
+
+
+def test_nobody_can_tell_over_http_how_many_records_count(tmp_path: Path) -> None:
+    """Counts are too short to be searched; so two services that differ in nothing else."""
+    with served(tmp_path / "few", FEW) as few, served(tmp_path / "all", FEW) as every:
+        counts = with_persons(few, SECRET_IDS), with_persons(every, list(map(str, range(485))))
+        assert [sum(each.counted for each in steps) for steps in counts] == [137, 485]
+        assert known(few) == known(every)
+        for path in ("/v1/ledger", "/v1/ledger/strip", "/v1/plan"):
+            assert few.ask("GET", path).json == every.ask("GET", path).json
+
+
+def test_a_planted_share_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the test above searches would be found in a number, a word or a key."""
+    with served(tmp_path / "state", FEW) as service:
+        counts = with_persons(service, SECRET_IDS)
+        secrets, plan = secrets_of(counts), Facts.plan
+        share = secrets[1]
+        notes: list[tuple[Any, str]] = [
+            (counts[1].share, share),
+            (-100 * (counts[1].share or 0), share),
+            (f"x0.{share[:12]}s", share),
+            ([f"<{SECRET_IDS[3]}>"], DIGITS),
+            (status_rows(counts, "records"), "admitted"),
+            ({"unadmitted": 0}, "admitted"),
+            (f"({counts[1].in_words()})", "with a person count"),
+        ]
+        for note, secret in notes:
+            monkeypatch.setattr(Facts, "plan", lambda self, n=note: {**plan(self), "note": n})
+            assert secret in leaks(service, *secrets)["GET /v1/plan"]

@@ -5,8 +5,7 @@ can be used. Whoever asks must not be able to tell which is which.
 """
 
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,19 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.serve.served import SCOPES, Served, become, served, stream
-from tests.serve.test_events import ask, read
-from tests.serve.test_middleware import ROUTES
+from prometheus_client import generate_latest
+
+from tests.serve.leaks import DIGITS, answers, digits, holds, leaks
+from tests.serve.served import Served, become, served, stream
+from tidegate.serve.facts import Facts
+from tidegate.serve.routes import watch_routes
+from tidegate.serve.service import Service
 
 Said = dict[str, Any]
 
-SECRET = 271828.1828
-SOILED = [SECRET, "Heinz", None, float("nan"), 1e308, [], {"a": SECRET}, True]
+NUMBER = float(DIGITS) / 10**7
+WORD = "Heinz-qzvwkxjyqzvwkxjy"
+SOILED = [NUMBER, WORD, None, float("nan"), 1e308, [], {WORD: int(DIGITS)}, True]
 
 
 def fine(n: int, start: int) -> bytes:
@@ -31,32 +35,8 @@ def fine(n: int, start: int) -> bytes:
 
 def soiled(n: int, start: int) -> bytes:
     slots = range(start, start + n)
-    x = [[SOILED[slot % len(SOILED)], SECRET] for slot in slots]
+    x = [[SOILED[slot % len(SOILED)], NUMBER] for slot in slots]
     return json.dumps({"x": x, "y": [SOILED[slot % 3] for slot in slots]}).encode()
-
-
-def answers(service: Served) -> Iterator[tuple[str, Any]]:
-    """All that anybody can hear: every route with every token and without, and the first event."""
-    for route in [*ROUTES, "GET /v1/health", "GET /", "GET /nowhere"]:
-        method, path = route.split()
-        if method == "GET" and not path.endswith("events"):
-            for token in ("", *(service.tokens[scope] for scope in SCOPES)):
-                answer = service.ask(method, path, token=token)
-                headers = {name: value for name, value in answer.headers.items() if name != "date"}
-                yield route, (answer.status, headers, plain(answer.body.decode(errors="replace")))
-    with ask(service) as connection:
-        said = read(connection, b"\n\n").decode()
-        yield "events", plain(said[said.index("event: ") :])
-
-
-def plain(said: str) -> str:
-    """Without the times of this run."""
-    return re.sub(r'"time": ?"[^"]*"', '"time"', said)
-
-
-def words(said: Any) -> set[str]:
-    """The keys, numbers and words of an answer, each as a whole: `0.37` is not in `0.371`."""
-    return {word.strip(".") for word in re.findall(r"[\w.+-]+", str(said))}
 
 
 def test_nobody_can_tell_what_records_hold(tmp_path: Path) -> None:
@@ -78,9 +58,67 @@ def test_nobody_can_tell_what_records_hold(tmp_path: Path) -> None:
         assert known(one) == known(other)
         for path in ("/v1/ledger", "/v1/ledger/strip", "/v1/plan"):
             assert one.ask("GET", path).json == other.ask("GET", path).json
-        for _, said in answers(other):
-            assert not {str(SECRET), str(int(SECRET))} & words(said)
-            assert "Heinz" not in str(said)
+        assert leaks(other, DIGITS, WORD) == {}
+
+
+SPELLED: dict[str, Any] = {
+    "a number": NUMBER,
+    "a whole number": int(DIGITS),
+    "with a sign and an exponent": f"{-NUMBER:.15e}",
+    "with commas": f"{int(DIGITS):,}",
+    "rounded": f"{NUMBER:.12g}",
+    "inside a number": f"4{DIGITS[:8]}.{DIGITS[8:]}18",
+    "inside a whole number": int(f"4{DIGITS}18"),
+    "inside a word": f"column_x{DIGITS}s",
+    "a word inside a word": f"x0{WORD.upper()}41",
+    "a key": {f"{WORD}_0": 0},
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_a_secret_is_found_inside_longer_words_and_numbers(spelled: str) -> None:
+    said = json.dumps({"counts": [12, 0.5], "planted": SPELLED[spelled], "n": 7})
+    assert holds(said, WORD if "Heinz" in said or "HEINZ" in said else DIGITS)
+
+
+def test_chance_is_no_secret() -> None:
+    said = json.dumps({"x": [slot / 7 for slot in range(10_000)], "y": list(range(10_000))})
+    assert not holds(said, DIGITS)
+    assert digits(NUMBER)[:15] == DIGITS[:15], "what is searched is what the records hold"
+
+
+def with_note(real: Callable[..., Said], note: Any) -> Callable[..., Said]:
+    return lambda *given: {**real(*given), "note": note}
+
+
+PLANTED: dict[str, tuple[Any, str]] = {
+    "GET /v1/plan": (Facts, "plan"),
+    "GET /v1/ledger": (Facts, "ledger"),
+    "GET /v1/releases/0": (Facts, "_summary"),
+    "GET /v1/status": (Service, "status"),
+    "events": (Service, "progress"),
+}
+
+
+@pytest.mark.parametrize("route", PLANTED)
+def test_a_planted_leak_is_found(
+    service: Served, route: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other tests of what is private search all answers as this one does."""
+    owner, name = PLANTED[route]
+    for note, secret in ((f"x{DIGITS}9", DIGITS), ({f"{WORD}s": 1}, WORD)):
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, with_note(getattr(owner, name), note))
+            assert secret in leaks(service, DIGITS, WORD)[route]
+    assert leaks(service, DIGITS, WORD) == {}
+
+
+def test_a_leak_that_is_planted_in_a_label_of_metrics_is_found(
+    service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    label = f'tidegate_records{{stream="r{DIGITS}x"}} 1\n'.encode()
+    monkeypatch.setattr(watch_routes, "generate_latest", lambda of: generate_latest(of) + label)
+    assert leaks(service, DIGITS, WORD) == {"GET /metrics": {DIGITS}}
 
 
 def known(service: Served) -> Said:

@@ -11,7 +11,7 @@ from tests.state.gatelife import TIME, config, stream
 from tidegate.gate import Gate
 from tidegate.learn.learner import Fitted
 from tidegate.run.config import Config
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.run.executor import FitJob
 from tidegate.sources import raw_batch
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.state.marked import batch
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state.erasure import Erasure, OneRecord
 from tidegate.state.folder_store import FolderStore
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from tests.cli.run import tidegate
 from tests.state.gatelife import config, opened, stream
 from tidegate.release import FIRST, StoredRelease, export_formats
-from tidegate.release.hash_chain import seal
+from tidegate.release.card import seal
 from tidegate.state.publish_folder import manifest
 
 ALONE = ("unshare", "--net") if shutil.which("unshare") else ("false",)

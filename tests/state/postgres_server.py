@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 
 
 def newest(versions: Path) -> Path:

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from tests.cli.run import tidegate
 from tidegate.checks import InvalidValueError
 from tidegate.gate import Config, Gate
-from tidegate.sources import Batches, SourceColumns
-from tidegate.sources.absent import Unseen, near
+from tidegate.sources import Batches, SourceColumns, json_records
 from tidegate.sources.broker import raw_batch_of
 from tidegate.sources.json_lines import StandardInput
-from tidegate.sources.json_records import json_batch
+from tidegate.sources.json_records import Unseen, json_batch, near
 
 STEP = 100
 SECRET = "Ada-Lovelace-1815"
@@ -151,3 +150,17 @@ def test_unreadable_lines_say_nothing_about_columns() -> None:
 def test_a_long_name_is_not_proposed() -> None:
     assert near("age", ["age" * 1000, "aged"]) == "aged"
     assert near("age", ["age" * 1000]) is None
+
+
+def test_many_columns_are_compared_with_many_names_only_for_those_that_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each comparison looks at all names of a record, of which a body can hold a million."""
+    compared: list[str] = []
+    monkeypatch.setattr(json_records, "near", lambda name, _: compared.append(name))
+    unseen = Unseen([f"column {i}" for i in range(1000)])
+    unseen.look([{f"k{i}": 0 for i in range(1000)}])
+    found = unseen.found()
+    assert found is not None
+    assert len(found.names) == 1000
+    assert len(compared) == json_records.MAX_NAMES

@@ -27,7 +27,7 @@ from tidegate.data.records import Records
 from tidegate.failpoints import ERASURES
 from tidegate.gate import Gate
 from tidegate.learn.learner import Fitted
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.run.executor import FitJob
 from tidegate.schedule import Span
 from tidegate.sources import raw_batch

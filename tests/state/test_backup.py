@@ -14,7 +14,7 @@ from tests.state.gatelife import config, opened, stream
 from tests.state.postgres_server import BINARIES, DATABASES
 from tidegate.checks import StoreError
 from tidegate.gate import Gate
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state.elsewhere import Elsewhere
 from tidegate.state.verification import verify
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.state.gatelife import TWO, config, opened, stream
 from tidegate.release import Card
-from tidegate.schedule.registry import SCHEDULES
+from tidegate.schedule.protocol import SCHEDULES
 from tidegate.state.card_keys import DESCRIBED, INSIDE, TOP, parameters, unknown_keys
 from tidegate.state.verify_published import problems_of_card
 

@@ -21,15 +21,14 @@ from tidegate.cli.proposed_columns import propose
 from tidegate.gate import Gate
 from tidegate.release.export_formats import export, load
 from tidegate.run.config import Config
+from tidegate.run.config.example import skeleton
 from tidegate.run.config.keys import ConfigError
-from tidegate.run.config.skeleton import skeleton
 from tidegate.run.config.texts import tables_in, tables_of
 from tidegate.schedule import Span
-from tidegate.sources.arrow_bytes import arrow_bytes
 from tidegate.sources.arrow_records import ArrowRecords
 from tidegate.sources.csv_file import Csv
 from tidegate.sources.json_lines import JsonLines
-from tidegate.sources.parquet import Parquet
+from tidegate.sources.parquet import Parquet, arrow_bytes
 
 COLUMNS = """
 [[columns]]

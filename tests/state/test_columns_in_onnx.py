@@ -16,7 +16,7 @@ from tests.data.encoders import write_table, write_tokenizer
 from tests.state.released import made
 from tidegate.checks import InvalidValueError
 from tidegate.data.columns import Column
-from tidegate.data.spelling import spelled
+from tidegate.data.values import spelled
 from tidegate.features import Category, Columns, Number, Text, Vector
 from tidegate.release import FIRST, StoredRelease, seal
 from tidegate.release.export_formats import export, load_release

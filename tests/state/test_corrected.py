@@ -26,9 +26,9 @@ from tests.state.test_stopped import RIGHT, SLIDING, STEP, labelled, settings, s
 from tidegate.checks import StoppedError
 from tidegate.failpoints import CORRECTIONS
 from tidegate.gate import Gate
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.run import executor
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 
 PAID = down(Fraction(1, 20))
 

@@ -15,7 +15,7 @@ from tests.data.encoders import (
     write_tokenizer,
 )
 from tidegate.checks import InvalidValueError
-from tidegate.data.encoder import frozen_file
+from tidegate.data.encoder import encoder as frozen_file
 from tidegate.data.encoder.onnx_model import loaded_model
 from tidegate.gate import Gate
 from tidegate.release.export_formats import export, load

@@ -32,8 +32,8 @@ from tidegate.data.records import Records
 from tidegate.failpoints import ERASURES
 from tidegate.gate import Gate
 from tidegate.learn.learner import Fitted
-from tidegate.learn.persons import Owned
-from tidegate.run.config.locations import Locations
+from tidegate.learn.slot_weights import Owned
+from tidegate.run.config.tables import Locations
 from tidegate.run.executor import FitJob
 from tidegate.schedule import Span
 from tidegate.sources import RawBatch, raw_batch

@@ -19,6 +19,7 @@ from tidegate.checks import InvalidValueError
 from tidegate.features import AppendIntercept, HashedText, NormClip, RandomFourier
 from tidegate.release import FIRST, Model, seal
 from tidegate.release import export_formats as files
+from tidegate.release.clipped_regression import to_sklearn
 from tidegate.state import publish_folder, verify_published
 
 CLASSES = [[0, 1], ["ebb", "flood", "slack"], [7, 3, 5]]
@@ -90,7 +91,7 @@ def test_a_surveyed_release_predicts_records_of_any_kind() -> None:
     _, chain, X = made([0, 1], surveyed=True)
     model = chain[-1].classifier()
     assert np.allclose(model.decision_function(csr_array(X)), model.decision_function(X))
-    pipeline = files.to_sklearn(chain[-1])
+    pipeline = to_sklearn(chain[-1])
     assert np.allclose(pipeline.decision_function(csr_array(X)), model.decision_function(X))
 
 

@@ -20,7 +20,7 @@ from tests.state.made import chain, made, records, same
 from tests.state.postgres_server import DATABASES, needs_postgres, on_server
 from tidegate.checks import StoreError
 from tidegate.failpoints import NAMES
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.schedule import Span
 from tidegate.state import segments
 from tidegate.state.database import Database

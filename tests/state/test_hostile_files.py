@@ -17,7 +17,7 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.release import export_formats as files
 from tidegate.release.onnx_release import to_onnx
 from tidegate.run.config import Config, ConfigError
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.run.config.texts import MAX_KEY_PARTS, tables_of
 from tidegate.state.folder_store import FolderStore
 from tidegate.whole_file import read_whole

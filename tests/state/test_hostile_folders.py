@@ -34,7 +34,7 @@ from tidegate.checks import StoreError
 from tidegate.data.records import Records
 from tidegate.gate import Gate
 from tidegate.release import export_formats, to_markdown
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state import segments
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.inspecting import Consent, host_of

@@ -16,7 +16,7 @@ import tidegate
 from tests.state.released import made
 from tidegate import Config, Gate
 from tidegate.checks import InvalidValueError
-from tidegate.data.target import Target
+from tidegate.data.predicted import Target
 from tidegate.features import AppendIntercept, NormClip, RandomFourier
 from tidegate.release import Model, RegressionModel, StoredRelease, export_formats, seal
 from tidegate.state import publish_folder

@@ -14,7 +14,7 @@ import pytest
 
 from tests.state import workload
 from tidegate.checks import StoreError
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.lock import Lock, is_locked, witness_of
 

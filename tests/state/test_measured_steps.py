@@ -13,7 +13,7 @@ from tests.cli.run import json_lines, tidegate
 from tidegate.gate import Config, Gate
 from tidegate.learn.drift import Errors, drift_of, drift_of_scores
 from tidegate.learn.measures.measure import numbers_for
-from tidegate.learn.moments import Moments
+from tidegate.learn.preparation import Moments
 from tidegate.learn.scores import Scores
 from tidegate.learn.survey import Survey
 from tidegate.privacy.budget import allowance_of

@@ -15,9 +15,8 @@ from tests.state.gatelife import opened
 from tests.state.test_columns_in_gate import COLUMNS, CONFIG, NAMES, config
 from tidegate.checks import InvalidValueError
 from tidegate.data.intake import Intake
-from tidegate.data.numbers import as_numbers
-from tidegate.data.predicted import Classes
-from tidegate.data.target import Target
+from tidegate.data.predicted import Classes, Target
+from tidegate.data.values import as_numbers
 from tidegate.features import Columns, Number
 from tidegate.release.export_formats import export
 from tidegate.run.config import Config

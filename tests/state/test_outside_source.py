@@ -14,7 +14,7 @@ from tests.cli.run import tidegate
 from tidegate import Config, Gate
 from tidegate.checks import InvalidValueError
 from tidegate.run.config import example
-from tidegate.run.config.source_tables import one_source
+from tidegate.run.config.kind_tables import one_source
 from tidegate.sources.configured import own_kinds, source_kind, source_types
 
 FOLDER = Path(__file__).parent / "outside_source"

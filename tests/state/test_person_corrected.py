@@ -14,7 +14,7 @@ from tests.state.test_forgery import forge, found, problems
 from tests.state.test_stopped import RIGHT, STEP, labelled, settings
 from tidegate.checks import StoppedError, StoreError
 from tidegate.gate import Gate
-from tidegate.learn.persons import Owned
+from tidegate.learn.slot_weights import Owned
 from tidegate.run.config import ConfigError
 from tidegate.schedule import Span
 from tidegate.state import person_log

@@ -26,10 +26,10 @@ from tests.state.owned import (
 )
 from tests.state.postgres_server import DATABASES
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.learn.persons import AdmittedStep, Owned
+from tidegate.learn.slot_weights import AdmittedStep, Owned
 from tidegate.privacy import LedgerError
 from tidegate.privacy.admission import Admission
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.schedule import (
     Continual,
     Cumulative,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.cli.run import tidegate
 from tidegate.cli.proposed_columns import propose
 from tidegate.gate import Config, Gate
+from tidegate.run.config.example import in_toml, skeleton
 from tidegate.run.config.keys import ConfigError
-from tidegate.run.config.skeleton import in_toml, skeleton
 from tidegate.run.config.texts import CHOICES, refused
 
 CSV = "age,ward,y\n30,A,no\n60,B,yes\n"

@@ -24,7 +24,7 @@ from tests.state.postgres_server import BINARIES, Server, needs_postgres, on_ser
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.gate import Gate
 from tidegate.run.config import Config
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state.elsewhere import Elsewhere
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.postgres import PostgresDatabase

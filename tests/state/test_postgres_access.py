@@ -16,7 +16,7 @@ from tests.state.certificate import certificate
 from tests.state.commands import grow, make
 from tests.state.postgres_server import Server, needs_postgres
 from tidegate.checks import StoreError
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state.folder_store import FolderStore
 
 pytestmark = [needs_postgres, pytest.mark.slow]

@@ -12,8 +12,8 @@ from tests.cli.run import tidegate
 from tidegate.cli.config_check import check_file
 from tidegate.cli.proposed_columns import propose
 from tidegate.run.config import Config
+from tidegate.run.config.example import skeleton
 from tidegate.run.config.keys import ConfigError
-from tidegate.run.config.skeleton import skeleton
 from tidegate.run.config.texts import PLACEHOLDER
 from tidegate.sources.source import SourceError
 

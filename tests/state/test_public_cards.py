@@ -12,7 +12,7 @@ from tests.state.test_forgery import problems
 from tidegate.gate import Gate
 from tidegate.learn.score_kinds import headline
 from tidegate.learn.scores import Scores
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.release import Card
 from tidegate.state.quality import scores_on_card
 

@@ -19,7 +19,7 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.cli.fleet_members import Fleet
 from tidegate.cli.fleet_scheduler import run_fleet
 from tidegate.gate import Gate
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.schedule import Span
 from tidegate.state.elsewhere import Elsewhere
 from tidegate.state.folder_store import FolderStore

@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.run.config.source_tables import one_source
-from tidegate.sources.source import (
-    SourceIdentity,
-    of_channel,
-    of_path,
-    shared,
-    subjects_meet,
-)
+from tidegate.run.config.kind_tables import one_source
+from tidegate.sources.configured import SourceIdentity, of_channel, of_path, shared, subjects_meet
 
 PATTERNS = [
     ".".join([*words, last])

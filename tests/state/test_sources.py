@@ -28,7 +28,7 @@ from tidegate.sources.json_lines import JsonLines, StandardInput
 from tidegate.sources.json_records import json_batch
 from tidegate.sources.lines import Splitter, multiples
 from tidegate.sources.parquet import Parquet
-from tidegate.sources.source_columns import NUMERAL, numbers
+from tidegate.sources.source import NUMERAL, numbers
 
 COLUMNS = SourceColumns(label="y", features=("a", "b"), number_labels=True, dtype="float64")
 TEXTS = SourceColumns(label="y", text="t")

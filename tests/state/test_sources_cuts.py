@@ -76,7 +76,7 @@ def test_a_file_that_grew_is_cut_where_it_would_have_been(tmp_path: Path) -> Non
 def test_a_long_value_moves_no_cut_in_the_state(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate.sources.source_columns.MOST", 64)
+    monkeypatch.setattr("tidegate.sources.source.MOST", 64)
     monkeypatch.setattr("tidegate.sources.lines.BLOCK", 512)
 
     def spans(name: str, long: int) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from tests.state.gatelife import TIME, TWO
 from tests.state.test_forgery import problems
 from tests.state.test_noise_on_cards import rewrite
 from tidegate.checks import InvalidValueError
-from tidegate.data.target import Target
+from tidegate.data.predicted import Target
 from tidegate.gate import Config, Gate
 from tidegate.release import Card, RegressionModel
 from tidegate.release import export_formats as files

@@ -13,7 +13,7 @@ from tidegate.kinds import CHANGEABLE
 from tidegate.run.config import ConfigError, differences, sections
 from tidegate.run.config.config import Config
 from tidegate.run.config.keys import key, table
-from tidegate.run.config.measure_tables import QualityTable
+from tidegate.run.config.tables import QualityTable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from tests.state.released import made
 from tidegate.failpoints import EXPORTS
 from tidegate.gate import Gate
 from tidegate.release import export_formats
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state import verify_published
 from tidegate.state.folder_store import FolderStore
 from tidegate.whole_file import UNFINISHED, delete_unfinished, read_whole, write_whole

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.state.made import made, records
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.store import Batch, NoStateError, Quarantined
 from tidegate.whole_file import write_whole

@@ -17,11 +17,10 @@ from tidegate import Gate, Plan
 from tidegate.compute import Memory
 from tidegate.data.records import Records
 from tidegate.learn import GradientPerturbation, Softmax
-from tidegate.learn.learner import Task, Terms
-from tidegate.learn.trainer import Trainer
+from tidegate.learn.learner import Task, Terms, Trainer
 from tidegate.privacy import ApproxDP
-from tidegate.privacy.bits import SystemBits
 from tidegate.privacy.budget import allowance_of
+from tidegate.privacy.noise import SystemBits
 from tidegate.run.memory_run import MemoryRun
 from tidegate.run.settings import Settings
 from tidegate.schedule import Fading, Schedule, SlidingWindow

@@ -17,7 +17,7 @@ from rich.progress import track
 
 from tidegate import Config, Gate, Plan
 from tidegate.features import clip_rows
-from tidegate.learn.trainer import Trainer
+from tidegate.learn.learner import Trainer
 from tidegate_lab.bench.table import number, say, show, yes
 
 SIZES = (1_000_000, 3_000_000, 10_000_000)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 
 from tidegate.privacy import noise
-from tidegate.privacy.bits import SystemBits
+from tidegate.privacy.noise import SystemBits
 from tidegate_lab.bench.peers import opendp_gaussians
 from tidegate_lab.bench.table import Run, faster, medians, show, within
 

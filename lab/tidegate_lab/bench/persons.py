@@ -22,8 +22,8 @@ import numpy as np
 import psycopg
 
 from tidegate import Config, Gate
-from tidegate.learn import persons as learn_persons
-from tidegate.learn.trainer import Trainer
+from tidegate.learn import slot_weights as learn_weights
+from tidegate.learn.learner import Trainer
 from tidegate.sources import raw_batch
 from tidegate.state import protected
 from tidegate.state.folder_store import FolderStore
@@ -88,7 +88,7 @@ PARTS = [
     ("admission", PersonLog, "store"),
     ("admission", PersonLog, "stored"),
     ("person weights", FolderStore, "owned"),
-    ("person weights", learn_persons, "with_persons"),
+    ("person weights", learn_weights, "with_persons"),
 ]
 
 

@@ -22,8 +22,7 @@ from rich.progress import track
 from threadpoolctl import threadpool_limits
 
 from tidegate.compute import Disk, Engine, Memory
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records
+from tidegate.data.records import Parts, Records, total
 from tidegate.features import clip_rows
 from tidegate.learn import Logistic, Solution
 from tidegate.learn.objective import Objective

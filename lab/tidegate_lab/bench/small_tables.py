@@ -4,7 +4,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
 from time import process_time
@@ -25,7 +25,7 @@ from tidegate import (
     SlidingWindowRegressor,
 )
 from tidegate.learn import GradientPerturbation, survey
-from tidegate.learn.descent import Descent
+from tidegate.learn.descent import Course, Descent
 from tidegate.learn.rules import RULES, UNNUMBERED, WITH_PAIRS
 from tidegate.schedule import Independent, Schedule
 from tidegate_lab.bench.table import say, show, yes
@@ -284,8 +284,8 @@ class IndependentRegressor(IndependentSteps, FadingRegressor):
 class EarlierRules(GradientPerturbation):
     """Chooses steps and rates as rules 1 did."""
 
-    def descent(self, **numbers: Any) -> Descent:
-        return super().descent(**{**numbers, "rules": UNNUMBERED})
+    def descent(self, course: Course) -> Descent:
+        return super().descent(replace(course, rules=UNNUMBERED))
 
 
 METHODS = ("independent", "fading", "growing", "refit")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from tidegate.data.columns import Category, Column, Columns
+from tidegate.data.columns import Category, Column, TableColumns
 from tidegate.data.columns.table import few
 from tidegate.sources.public_records import Findings
 
@@ -17,7 +17,7 @@ ALL = {"gaps": "No value is missing in", "others": "All values are listed in"}
 """What columns have in common that could have a key."""
 
 
-def column_advice(columns: Columns, found: Findings, *, pure: bool) -> Iterator[str]:
+def column_advice(columns: TableColumns, found: Findings, *, pure: bool) -> Iterator[str]:
     """A line for each column that its records contradict, and what others could be declared.
 
     Args:

@@ -14,17 +14,16 @@ from typing import Any, Literal
 from tidegate.checks import InvalidValueError
 from tidegate.cli.column_advice import column_advice
 from tidegate.data.owners import MAX_ID_BYTES as LONGEST_ID
-from tidegate.data.predicted import Classes
+from tidegate.data.predicted import Classes, Target
 from tidegate.data.rows import as_rows
-from tidegate.data.target import Target
 from tidegate.run.config import Config
 from tidegate.schedule import fits
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 from tidegate.sources import SourceColumns, SourceError
+from tidegate.sources.configured import same_file
 from tidegate.sources.files import Files, as_utf8, one_file, readable, regular
 from tidegate.sources.public_records import Examined, Findings, shape_of
-from tidegate.sources.source import same_file
-from tidegate.sources.source_columns import few
+from tidegate.sources.source import few
 
 Role = Literal["feature", "text", "label", "person", "ignored"]
 

@@ -12,7 +12,7 @@ from tidegate.checks import StoreError
 from tidegate.gate import Gate
 from tidegate.run.config import Config, ConfigError
 from tidegate.run.config.texts import tables_in
-from tidegate.sources.source import of_path, shared
+from tidegate.sources.configured import of_path, shared
 from tidegate.state.lock import is_locked
 from tidegate.state.source_loop import PUBLIC
 from tidegate.state.status import status as status_of

@@ -10,7 +10,7 @@ from tidegate.cli import options
 from tidegate.cli.proposed_columns import propose
 from tidegate.cli.types import PATH, Kind, kinds_text
 from tidegate.run.config import example
-from tidegate.run.config.skeleton import skeleton
+from tidegate.run.config.example import skeleton
 from tidegate.run.config.texts import PLACEHOLDER
 from tidegate.schedule import TwoStream
 

@@ -23,7 +23,7 @@ from tidegate.cli.types import DELTA, EPSILON, PLOT_FILE, RATIO, SLOTS, Kind, co
 from tidegate.kinds import Parameter, parameters
 from tidegate.privacy import Paper, Tapered
 from tidegate.privacy.budget import MAX_CONTRIBUTIONS, budget_of
-from tidegate.schedule.registry import alone
+from tidegate.schedule.protocol import alone
 
 EPILOG = """\b
 Examples:

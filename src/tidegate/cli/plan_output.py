@@ -14,7 +14,7 @@ from tidegate.cli import options, plan_persons
 from tidegate.cli.planned import Planned
 from tidegate.cli.screen import Screen
 from tidegate.privacy import Budget, Line, epsilon_for_sample
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.schedule import RecordFit
 from tidegate.schedule.plan import MeanPaid
 

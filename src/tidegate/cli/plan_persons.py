@@ -8,8 +8,8 @@ from rich.table import Table
 from tidegate.cli import options
 from tidegate.cli.screen import Screen
 from tidegate.privacy import Budget, gaussian_epsilon
+from tidegate.privacy.budget import up
 from tidegate.privacy.person import Person
-from tidegate.privacy.rounding import up
 from tidegate.privacy.visits import Visits, visits
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tidegate.privacy.meaning import amounts
 from tidegate.privacy.person import Person
 from tidegate.schedule import Schedule, Stream, TwoStream
 from tidegate.schedule.plan import MeanPaid, Plan, TwoStreamPlan
-from tidegate.schedule.registry import SCHEDULES, build, sources
+from tidegate.schedule.protocol import SCHEDULES, build, sources
 
 if TYPE_CHECKING:
     from tidegate.privacy.admission import Admission

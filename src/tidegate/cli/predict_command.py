@@ -14,13 +14,13 @@ from tidegate.cli import options
 from tidegate.cli.chosen_model import chosen_model, number
 from tidegate.cli.prediction_file import check_output, write_predictions
 from tidegate.cli.types import PATH
-from tidegate.data.columns import Column, Columns
-from tidegate.data.maps.codec import columns_in, takes_text
+from tidegate.data.columns import Column, TableColumns
+from tidegate.data.columns.table import columns_in
+from tidegate.data.feature_map import takes_text
 from tidegate.release import StoredRelease
 from tidegate.sources import SourceColumns
 from tidegate.sources.files import Files, kind_of_file, readable, regular
-from tidegate.sources.source import checked_first
-from tidegate.sources.source_columns import NO_LABEL
+from tidegate.sources.source import NO_LABEL, checked_first
 
 EPILOG = """\b
 Examples:
@@ -99,7 +99,7 @@ def _batches(file: Path, aliases: Mapping[str, str], release: StoredRelease) -> 
         yield raw.X, dict(sorted(faults.items()))
 
 
-def _columns(release: StoredRelease, columns: Columns | None, reader: Files) -> SourceColumns:
+def _columns(release: StoredRelease, columns: TableColumns | None, reader: Files) -> SourceColumns:
     """Which columns of a file are read; all of them if the model knows no names."""
     names = columns.names if columns is not None else release.card.get("columns") or ()
     if not names:
@@ -114,7 +114,7 @@ def _columns(release: StoredRelease, columns: Columns | None, reader: Files) -> 
     return SourceColumns(label=names[0], text=names[0])
 
 
-def _faults(X: Any, columns: Columns | None) -> dict[int, str]:
+def _faults(X: Any, columns: TableColumns | None) -> dict[int, str]:
     """Why some records cannot be used, by slot."""
     if columns is not None:
         bad = columns.bad(X)

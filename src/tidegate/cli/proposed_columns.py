@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from tidegate.checks import InvalidValueError
 from tidegate.data.columns import Column, Flag, Number, Time, Vector, column_of
 from tidegate.data.columns.time import CYCLES, ticks
-from tidegate.data.labels import cut_words
+from tidegate.data.predicted import cut_words
 from tidegate.kinds import values_of
-from tidegate.run.config.skeleton import Proposed, Source, in_toml
+from tidegate.run.config.example import Proposed, Source, in_toml
 from tidegate.run.config.texts import PLACEHOLDER
 from tidegate.sources.files import Named, as_utf8, kind_of_file, readable, regular
-from tidegate.sources.source import SourceError
-from tidegate.sources.source_columns import NO_LABEL
+from tidegate.sources.source import NO_LABEL, SourceError
 
 MAX_RECORDS_READ = 100_000
 """The most records of a public file that are read."""

@@ -18,7 +18,7 @@ from tidegate.gate import Gate
 from tidegate.learn.measures.measure import score_named
 from tidegate.learn.score_kinds import headline_in
 from tidegate.release import StoredRelease
-from tidegate.release.measure_words import TOO_NOISY, known_scores
+from tidegate.release.verdict import TOO_NOISY, known_scores
 from tidegate.run.config import Config
 from tidegate.run.step_admission import StepAdmission, warning
 from tidegate.schedule.progress import ONLY

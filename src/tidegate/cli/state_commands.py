@@ -18,11 +18,17 @@ from tidegate.cli.types import count
 from tidegate.gate import Gate
 from tidegate.learn.measures.measure import kind_of, listed, score_named
 from tidegate.learn.score_kinds import KINDS, headline_in, headline_name
+from tidegate.privacy.budget import down
 from tidegate.privacy.meaning import amounts, paid_so_far, until, whom
-from tidegate.privacy.rounding import down
 from tidegate.release import StoredRelease
-from tidegate.release.measure_words import PLUS_MINUS, compact, guarded_value, in_words
-from tidegate.release.verdict import accuracy_alone, verdict
+from tidegate.release.verdict import (
+    PLUS_MINUS,
+    accuracy_alone,
+    compact,
+    guarded_value,
+    in_words,
+    verdict,
+)
 from tidegate.schedule.progress import ONLY
 from tidegate.state.ledger_view import LedgerView
 from tidegate.state.measured_steps import alarm_in_words
@@ -52,7 +58,7 @@ def status(state: Path, form: str) -> None:
     persons are protected, are in no release.
     """
     with Gate.look(state) as gate:
-        now, missing, person = status_of(gate), advice.waiting(gate), gate.plan.person
+        now, missing, protects = status_of(gate), advice.waiting(gate), gate.plan.protects
         few = list(advice.few_admitted(gate))
     if form == "json":
         click.echo(json.dumps(now))
@@ -65,10 +71,10 @@ def status(state: Path, form: str) -> None:
         if name != "kind" and isinstance(value, int | str)
     )
     spent = amounts(budget["epsilon"], budget["delta"])
-    about = "" if person is None else f" about {whom(person)},"
+    about = f" about {whom(protects)}," if protects.persons else ""
     console.say(f"{schedule['kind']} ({sizes}): {spent}{about} for ever")
-    if person is not None:
-        console.say(until(person))
+    if protects.persons:
+        console.say(until(protects))
     if not now["private"]:
         console.say("NOT PRIVATE: made with a seed, so anyone who has it can remove the noise")
     if now["stopped"]:
@@ -82,7 +88,7 @@ def status(state: Path, form: str) -> None:
         )
     newest = f", the newest of {now['newest']}: {now['trained_on']}" if now["newest"] else ""
     console.say(f"{now['releases']:,} releases{newest}.")
-    console.say(paid_so_far(max(row["worst_share"] for row in streams), person))
+    console.say(paid_so_far(max(row["worst_share"] for row in streams), protects))
     for line in stopped_lines(now["stopped_steps"]):
         console.say(line)
     for line in (*few, *behind_lines(now), *_measured(now)):
@@ -163,7 +169,7 @@ def ledger(state: Path, record: int | None, person: bool, form: str) -> None:
         shown = ({k: v for k, v in row.items() if k not in BELOW} for row in rows)
         options.show(rows if form == "json" else shown, form, empty=empty)
         if record is None and form == "table":
-            click.echo(paid_so_far(max(row["paid"] for row in rows), gate.plan.person))
+            click.echo(paid_so_far(max(row["paid"] for row in rows), gate.plan.protects))
             for line in stopped_lines(stopped_rows(gate.store)):
                 click.echo(line)
 
@@ -200,9 +206,9 @@ def releases(state: Path, start: int, form: str) -> None:
             return
         listed = list(rows)
         options.show(_narrow(listed), form, folded="of_records")
-        scores, person = list(_scores(listed)), gate.plan.person
-    if person is not None and listed:
-        click.echo(f"Shares are of a record's budget. {until(person)}")
+        scores, protects = list(_scores(listed)), gate.plan.protects
+    if protects.persons and listed:
+        click.echo(f"Shares are of a record's budget. {until(protects)}")
     if scores:
         click.echo()
         options.show(scores, form, title=f"Scores, {PLUS_MINUS}")

@@ -12,16 +12,17 @@ from tidegate.checks import InvalidValueError, refuse
 from tidegate.cli import options
 from tidegate.cli.types import count
 from tidegate.gate import Gate
-from tidegate.learn.feature_summary import FeatureSummary, summarize
-from tidegate.learn.range_advice import (
+from tidegate.learn.feature_summary import (
+    FeatureSummary,
     NeverPresent,
     NormAdvice,
     RangeAdvice,
     never_present,
     norm_advice,
     range_advice,
+    summarize,
 )
-from tidegate.release.measure_words import PLUS_MINUS, margin
+from tidegate.release.verdict import PLUS_MINUS, margin
 from tidegate.schedule.progress import ONLY
 from tidegate.state.measured_steps import MeasuredStep, alarm_in_words, alarm_row, drift_row
 from tidegate.state.quality import shares_of

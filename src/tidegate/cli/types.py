@@ -15,7 +15,7 @@ from tidegate.checks import MAX_COUNT, refuse, whole
 from tidegate.picture import PLOT_KINDS
 from tidegate.privacy.person import typical_slots
 from tidegate.schedule import TwoStream
-from tidegate.schedule.registry import alone
+from tidegate.schedule.protocol import alone
 
 Value = TypeVar("Value")
 

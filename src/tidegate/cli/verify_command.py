@@ -17,7 +17,7 @@ from tidegate.gate import Gate
 from tidegate.privacy.person import Person
 from tidegate.release import StoredRelease
 from tidegate.run.config import Config
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.serve.access_tokens import FILE as TOKENS
 from tidegate.serve.access_tokens import Tokens
 from tidegate.state.damage import Problem

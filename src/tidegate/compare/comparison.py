@@ -33,11 +33,11 @@ from tidegate.data.intake import Intake
 from tidegate.data.owners import owners_of
 from tidegate.data.records import join
 from tidegate.run.config import Config
-from tidegate.run.config.schedule_table import schedule_table
+from tidegate.run.config.kind_tables import schedule_table
 from tidegate.run.engine import Engine
 from tidegate.schedule import TwoStream
 from tidegate.schedule.plan import TwoStreamPlan
-from tidegate.schedule.registry import alone
+from tidegate.schedule.protocol import alone
 from tidegate.sources import Source
 from tidegate.sources.source import checked_first
 

@@ -15,7 +15,7 @@ from tidegate.learn.learner import Learner, Task
 from tidegate.privacy import Budget
 from tidegate.privacy.person import Person
 from tidegate.schedule import Fading
-from tidegate.schedule.registry import SCHEDULES, alone
+from tidegate.schedule.protocol import SCHEDULES, alone
 
 FORGETS = (Fraction(2, 5), Fraction(3, 10), Fraction(1, 5), Fraction(1, 8), Fraction(1, 15))
 """Forget rates to choose from: a step counts for half after 1.4, 1.9, 3.1, 5.2 and 10 more."""

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse, whole
-from tidegate.data.labels import predicted_codes
 from tidegate.data.owners import owned_by
+from tidegate.data.predicted import BITS, Target, predicted_codes
 from tidegate.data.records import Owners, Records
 from tidegate.data.rows import Rows
-from tidegate.data.target import BITS, Target
 from tidegate.learn.learner import Task
 from tidegate.learn.loss import Loss, Softmax
 

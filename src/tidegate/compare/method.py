@@ -9,9 +9,9 @@ from tidegate.compare.labelled import Fitted, LabelledStream
 from tidegate.data.rows import Rows
 from tidegate.learn.learner import Learner, Task, Weights
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import NotPrivateBits
-from tidegate.run.admitted_steps import AdmittedSteps
+from tidegate.privacy.noise import NotPrivateBits
 from tidegate.run.engine import Engine, Memory
+from tidegate.run.held import AdmittedSteps
 from tidegate.run.memory_run import MemoryRun
 from tidegate.run.settings import OneSource, Settings
 from tidegate.schedule import Span

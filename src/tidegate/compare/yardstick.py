@@ -12,11 +12,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from tidegate.compare.labelled import Fitted, Labelled, LabelledStream
-from tidegate.data.labels import predicted_codes
-from tidegate.data.target import RESOLUTION, Target
-from tidegate.learn.measures.answers import Answers
-from tidegate.learn.measures.forms import Ends
-from tidegate.learn.measures.measure import Kind, Measure, Measures, listed
+from tidegate.data.predicted import RESOLUTION, Target, predicted_codes
+from tidegate.learn.measures.estimates import Answers
+from tidegate.learn.measures.measure import Ends, Kind, Measure, Measures, listed
 from tidegate.learn.measures.sums import Predictions
 
 MEASURES = ("balanced_accuracy", "auc", "bias", "majority", "constant_log_loss")
@@ -291,7 +289,7 @@ class ByError:
         target: The number to predict.
 
     >>> from tidegate.compare.method import Linear
-    >>> from tidegate.data.target import BITS
+    >>> from tidegate.data.predicted import BITS
     >>> test = Labelled(X=np.array([[1.0], [0.0]]), y=np.array([2**BITS, 0]))
     >>> found = ByError(Target(0, 60)).measured(Linear(np.array([0.5])), test)
     >>> found["mae"], found["constant_mae"], round(found["rmse"], 2), round(found["r2"], 2)

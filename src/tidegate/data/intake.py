@@ -2,26 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn import config_context
 
-from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.arrow_values import as_objects
-from tidegate.data.columns import Columns
-from tidegate.data.labels import as_labels, class_codes
-from tidegate.data.maps.clip import clip_rows, clipped_and_finite
-from tidegate.data.maps.composed import record_map
-from tidegate.data.maps.feature_map import FeatureMap, first_map
-from tidegate.data.numbers import as_numbers, is_arrow_array
-from tidegate.data.predicted import NOTHING, Classes, Predicted, predicted_of, with_predicted
+from tidegate.checks import InvalidValueError, Later, refuse
+from tidegate.data.feature_map import FeatureChain, FeatureMap, record_map
+from tidegate.data.predicted import (
+    NOTHING,
+    Classes,
+    Predicted,
+    Target,
+    class_codes,
+    predicted_of,
+    with_predicted,
+)
 from tidegate.data.records import Records, zeroed
-from tidegate.data.rows import Rows, as_rows
-from tidegate.data.spelling import NEWEST, as_texts
-from tidegate.data.target import Target
+from tidegate.data.rows import Rows, as_rows, clip_rows, clipped_and_finite
+from tidegate.data.values import NEWEST, as_labels, as_numbers, as_objects, is_arrow_array
+
+if TYPE_CHECKING:
+    from tidegate.data.columns import TableColumns
+    from tidegate.data.maps import composed
+else:
+    composed = Later("tidegate.data.maps.composed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +50,7 @@ class Intake:
         form: Empty array of the width, dtype and kind of all stored rows; None before the first
             batch.
         spelling: The rule by which labels, flags and texts are read, see
-            `tidegate.data.spelling`.
+            `tidegate.data.values`.
 
     >>> intake = Intake(norm=1.0, predicted=Classes(["a", "b"]))
     >>> records = intake.records([[3.0, 4.0], [np.nan, 0.0]], ["b", "a"])
@@ -57,7 +63,7 @@ class Intake:
     predicted: Predicted = NOTHING
     features: FeatureMap | None = None
     form: Rows | None = None
-    packed: Columns | None = None
+    packed: "TableColumns | None" = None
     spelling: int = NEWEST
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -94,10 +100,9 @@ class Intake:
         if self.features is None:
             return as_numbers(X, self.spelling)
         X = as_objects(X) if is_arrow_array(X) else X
-        if getattr(first_map(self.features), "takes_text", False):
-            X = as_texts(X, self.spelling)
-        with config_context(transform_output="default"):
+        if isinstance(self.features, FeatureChain):
             return self.features.transform(X)
+        return composed.transformed(self.features, X, self.spelling)
 
     def clipped(self, rows: Any) -> tuple[Rows, NDArray[np.bool_]]:
         """A copy of the features in the stored form, clipped, and which records are finite.
@@ -140,7 +145,7 @@ class CategoryIntake:
 
     Args:
         categories: The public values, in the order of their indices.
-        spelling: The rule by which values are read, see `tidegate.data.spelling`.
+        spelling: The rule by which values are read, see `tidegate.data.values`.
 
     >>> CategoryIntake(["mild", "severe"]).records(["severe", "none"]).usable
     array([ True, False])

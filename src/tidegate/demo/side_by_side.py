@@ -24,7 +24,7 @@ from tidegate.gate import Gate
 from tidegate.learn import Softmax, minimize
 from tidegate.picture import Chain, chain_of
 from tidegate.privacy import ApproxDP, Budget, PureDP
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.release import Model
 from tidegate.schedule import Fading, RecordFit, Schedule, SlidingWindow
 

@@ -3,10 +3,9 @@
 from tidegate.estimators.continual_estimators import ContinualClassifier, ContinualRegressor
 from tidegate.estimators.fading_estimators import FadingClassifier, FadingRegressor
 from tidegate.estimators.growing_estimators import GrowingClassifier, GrowingRegressor
-from tidegate.estimators.histogram_estimator import PrivateHistogram
-from tidegate.estimators.mean_estimator import PrivateMean
 from tidegate.estimators.private_estimators import PrivateClassifier, PrivateRegressor
 from tidegate.estimators.sliding_estimators import SlidingWindowClassifier, SlidingWindowRegressor
+from tidegate.estimators.summary import PrivateHistogram, PrivateMean
 from tidegate.estimators.twostream_estimators import TwoStreamClassifier, TwoStreamRegressor
 
 __all__ = [

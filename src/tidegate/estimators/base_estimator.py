@@ -1,5 +1,6 @@
 """The base class of all estimators."""
 
+from collections import Counter
 from collections.abc import Mapping, Set
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -14,15 +15,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import validate_data
 
 from tidegate.checks import FewAdmittedWarning, InvalidValueError, refuse, warn_caller
-from tidegate.data.columns import Columns
+from tidegate.data.columns import TableColumns
+from tidegate.data.feature_map import described_map
 from tidegate.data.intake import CategoryIntake, Intake
-from tidegate.data.maps.codec import described_map
 from tidegate.data.owners import as_list, check_type, owned_by, owners_of
 from tidegate.data.records import Records
 from tidegate.estimators.spending import note_batch, warn_if_standardised
 from tidegate.learn.learner import Learner, Weights
 from tidegate.privacy import Allocation, Budget, Certificate, Ledger, Paper, Tapered
-from tidegate.privacy.bits import NotPrivateBits, SystemBits
+from tidegate.privacy.noise import bits_of
 from tidegate.privacy.person import Person
 from tidegate.release import About, Release
 from tidegate.run.engine import Engine, Memory
@@ -31,7 +32,7 @@ from tidegate.run.settings import OneSource, Settings
 from tidegate.run.step_admission import StepAdmission, few_admitted, warning
 from tidegate.schedule import Schedule
 from tidegate.schedule.plan import AnyPlan, Plan
-from tidegate.schedule.registry import SCHEDULES
+from tidegate.schedule.protocol import SCHEDULES
 
 ALLOCATIONS: dict[str, Allocation] = {"paper": Paper(), "tapered": Tapered()}
 
@@ -123,7 +124,6 @@ class StreamEstimator(BaseEstimator):
 
     def _run(self, plan: AnyPlan, learning: Learning) -> MemoryRun:
         """A new run: everything that it is told is resolved here."""
-        seed, engine = self.not_private_seed, self._engine()
         return MemoryRun(
             Settings(
                 plan=plan,
@@ -131,8 +131,8 @@ class StreamEstimator(BaseEstimator):
                 learner=learning.learner,
                 intake=learning.intake,
                 features=described_map(getattr(learning.intake, "features", None)),
-                noise=OneSource(SystemBits() if seed is None else NotPrivateBits(seed)),
-                engine=engine,
+                noise=OneSource(bits_of(self.not_private_seed)),
+                engine=self._engine(),
             )
         )
 
@@ -142,7 +142,7 @@ class StreamEstimator(BaseEstimator):
             intake=run.settings.intake,
             attributes={"releases_": run.releases, **attributes},
             parameters=self.get_params(),
-            key=None if self.contributions is None else token_bytes(32),
+            key=token_bytes(32) if run.plan.protects.persons else None,
         )
 
     def _engine(self) -> Engine:
@@ -155,7 +155,7 @@ class StreamEstimator(BaseEstimator):
         if not isinstance(self.budget, Budget):
             raise refuse("budget", "PureDP or ApproxDP", self.budget)
         person = self._person()
-        if person is not None:
+        if person:
             return replace(self.budget, contributions=person.contributions)
         if self.budget.contributions != 1:
             raise InvalidValueError(
@@ -195,7 +195,7 @@ class StreamEstimator(BaseEstimator):
             self._check_parameters(begun.parameters)
             self._check_columns(X, reset=False)
         records = owned(begun.intake.records(X, y), persons, begun.key)
-        if self.not_private_seed is None:  # with a seed nothing is promised that could be lost
+        if begun.run.settings.private:  # with a seed nothing is promised that could be lost
             self._warn(begun.run, X, new=new)
         if new:
             for name in ("n_features_in_", "feature_names_in_"):  # of an earlier stream
@@ -211,7 +211,7 @@ class StreamEstimator(BaseEstimator):
         self._hand_over(begun.run, records, *stream)
         for name, step in few_admitted(begun.run.admissions).items():
             person = begun.run.plan.person
-            if name not in before and person is not None:  # not again at every step after
+            if name not in before and person:  # not again at every step after
                 said = warning(step, person, "In a new stream")
                 warn_caller(said, FewAdmittedWarning)
         return self
@@ -224,9 +224,12 @@ class StreamEstimator(BaseEstimator):
 
     def _about(self, begun: Begun, records: Records) -> About:
         """What the cards of the stream say about its settings."""
-        names = getattr(self, "feature_names_in_", None)
-        columns, dtype = None if names is None else tuple(names), str(records.X.dtype)
+        columns, dtype = self._column_names(), str(records.X.dtype)
         return replace(begun.run.settings, columns=columns, dtype=dtype).about
+
+    def _column_names(self) -> tuple[str, ...] | None:
+        """The names of the columns of the stream, if they have names."""
+        return tuple(getattr(self, "feature_names_in_", ())) or None
 
     def _hand_over(self, run: Any, records: Records, *stream: Any) -> None:
         """Add records to the stream."""
@@ -250,11 +253,14 @@ class StreamEstimator(BaseEstimator):
         """
         features = getattr(self, "features", None)
         first = features.steps[0][1] if isinstance(features, Pipeline) else features
-        if isinstance(first, Columns):
+        if isinstance(first, TableColumns):
             if reset:
                 self.n_features_in_ = len(first.names)
                 self.feature_names_in_ = np.array(first.names, object)
         elif len(getattr(X, "shape", ())) == 2:
+            names = getattr(X, "column_names", getattr(X, "columns", ()))  # of Arrow, of a frame
+            if twice := [name for name, times in Counter(names).items() if times > 1]:
+                raise InvalidValueError(f"X has the column {twice[0]!r} twice: name each once")
             validate_data(self, X, reset=reset, skip_check_array=True)
 
     @property
@@ -266,8 +272,8 @@ class StreamEstimator(BaseEstimator):
         (how many have a person), `counted` (how many of these are learnt from) and their `share`.
         """
         begun = vars(self).get("_begun")
-        if self.contributions is None or begun is None:
-            missing = "it is not fitted yet" if begun is None else "it protects records"
+        if not begun or not begun.run.plan.protects.persons:
+            missing = "it protects records" if begun else "it is not fitted yet"
             raise AttributeError(f"this {type(self).__name__} has no admitted_: {missing}")
         run: MemoryRun = begun.run
         return run.admissions
@@ -283,7 +289,7 @@ class StreamEstimator(BaseEstimator):
     def _missing(self) -> str:
         """What is needed before there is a model."""
         begun = vars(self).get("_begun")
-        if begun is None:
+        if not begun:
             return "call fit with records first"
         run: MemoryRun = begun.run
         missing = run.plan.first - run.steps.count(run.progress.streams[0])
@@ -301,7 +307,7 @@ def owned(records: Records, persons: Any, key: bytes | None) -> Records:
         persons: The id of the person of each.
         key: The key with which ids are hashed; None if records are protected.
     """
-    if key is None:
+    if not key:
         if persons is not None:
             raise InvalidValueError(
                 "persons are given, but the estimator protects records: set contributions, the "

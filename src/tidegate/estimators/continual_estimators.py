@@ -2,24 +2,16 @@
 
 from dataclasses import dataclass
 
-from tidegate.estimators.classifier import StreamClassifier
 from tidegate.estimators.documented import documented
-from tidegate.estimators.linear import LinearStream
-from tidegate.estimators.regressor import StreamRegressor
+from tidegate.estimators.linear import LinearStream, StreamClassifier, StreamRegressor
 from tidegate.privacy import Allocation
 from tidegate.run.engine import Engine
-from tidegate.schedule import Continual, Schedule
+from tidegate.schedule import Continual
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ContinualStream(LinearStream):
-    """The parameters of models of all records so far.
-
-    Args:
-        block: Records before the first release, a power-of-two multiple of `step`.
-        step: Records between two releases.
-        sample: If given, a fit reads at most this many records, drawn from its span.
-    """
+    """The parameters of models of all records so far."""
 
     block: int
     step: int
@@ -27,8 +19,7 @@ class ContinualStream(LinearStream):
     sample: int | None = None
     compute: Engine | None = None
 
-    def _schedule(self) -> Schedule:
-        return Continual(block=self.block, step=self.step, sample=self.sample)
+    _schedule_kind = Continual
 
 
 @documented

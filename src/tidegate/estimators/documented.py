@@ -15,14 +15,15 @@ ITEM = re.compile(r"(?m)^ {4}(\w+): ")
 
 
 def documented(estimator: type[Estimator]) -> type[Estimator]:
-    """Add to an estimator's docstring what its base classes say about parameters and attributes.
+    """Add to an estimator's docstring what others say about its parameters and attributes.
 
     A class describes in `Args` and `Attributes` what it adds, or what is different in it: the
-    nearest description counts.
+    nearest description counts. The parameters of its schedule are described there.
     """
     if sys.flags.optimize == 2:  # python -OO has no docstrings
         return estimator
-    said = [_sections(each.__dict__.get("__doc__") or "") for each in reversed(estimator.__mro__)]
+    classes = (getattr(estimator, "_schedule_kind", object), *reversed(estimator.__mro__))
+    said = [_sections(each.__dict__.get("__doc__") or "") for each in classes]
     args, attributes = ({k: v for each in said for k, v in each[name].items()} for name in NAMES)
     given = signature(estimator).parameters.values()
     ordered = sorted(given, key=lambda each: each.default is not Parameter.empty)

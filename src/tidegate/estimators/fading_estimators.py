@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tidegate.checks import fraction
-from tidegate.estimators.classifier import StreamClassifier
 from tidegate.estimators.documented import documented
-from tidegate.estimators.linear import LinearStream
-from tidegate.estimators.regressor import StreamRegressor
-from tidegate.schedule import Fading, Schedule
+from tidegate.estimators.linear import LinearStream, StreamClassifier, StreamRegressor
+from tidegate.schedule import Fading
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -16,15 +13,7 @@ class FadingStream(LinearStream):
     """The parameters of models that forget.
 
     Args:
-        step: Records between two releases.
         regularization: Lambda, the pull of each model towards the origin.
-        forget: The fraction of its weight that a step loses when the next one arrives, as a
-            Fraction, a float or a text such as "3/10".
-        memory: How many of the newest steps a fit reads; by default the fewest after which a
-            weight would be at most 1/10.
-        first: How many steps are complete when the first model is released.
-        linger: The fraction of what earlier models know that is left after a step; by default the
-            square of 1 - forget.
     """
 
     step: int
@@ -34,15 +23,7 @@ class FadingStream(LinearStream):
     linger: Fraction | float | str | None = None
 
     allocation = "paper"  # read by the base estimator; the shares of a Fading schedule are its own
-
-    def _schedule(self) -> Schedule:
-        return Fading(
-            step=self.step,
-            forget=fraction("forget", self.forget),
-            memory=self.memory,
-            first=self.first,
-            linger=None if self.linger is None else fraction("linger", self.linger),
-        )
+    _schedule_kind = Fading
 
 
 @documented

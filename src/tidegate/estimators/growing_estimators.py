@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tidegate.estimators.classifier import StreamClassifier
 from tidegate.estimators.documented import documented
-from tidegate.estimators.linear import LinearStream
-from tidegate.estimators.regressor import StreamRegressor
-from tidegate.schedule import Growing, Schedule
+from tidegate.estimators.linear import LinearStream, StreamClassifier, StreamRegressor
+from tidegate.schedule import Growing
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -15,10 +13,7 @@ class GrowingStream(LinearStream):
     """The parameters of models that are fitted again whenever the records have grown.
 
     Args:
-        block: Records before the first release, a multiple of `step`.
-        step: Records in a step; releases come after whole steps.
         regularization: Lambda, the weight of the squared norm of the model; none by default.
-        growth: By what fraction the records grow from one release to the next, as a Fraction.
         learner: How a fit is made private; it must be GradientPerturbation, the default.
     """
 
@@ -27,9 +22,7 @@ class GrowingStream(LinearStream):
     growth: Fraction = Fraction(1, 16)
 
     allocation = "paper"  # read by the base class; a Growing schedule sets its own shares
-
-    def _schedule(self) -> Schedule:
-        return Growing(block=self.block, step=self.step, growth=self.growth)
+    _schedule_kind = Growing
 
 
 @documented

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from tidegate.checks import whole
-from tidegate.data.labels import as_labels
-from tidegate.estimators.classifier import Classifier
+from tidegate.data.values import as_labels
 from tidegate.estimators.documented import documented
-from tidegate.estimators.linear import LinearEstimator
-from tidegate.estimators.regressor import Regressor
+from tidegate.estimators.linear import Classifier, LinearEstimator, Regressor
 from tidegate.run.engine import Engine
 from tidegate.schedule import Independent
 

@@ -2,26 +2,16 @@
 
 from dataclasses import dataclass
 
-from tidegate.estimators.classifier import StreamClassifier
 from tidegate.estimators.documented import documented
-from tidegate.estimators.linear import LinearStream
-from tidegate.estimators.regressor import StreamRegressor
+from tidegate.estimators.linear import LinearStream, StreamClassifier, StreamRegressor
 from tidegate.privacy import Allocation
 from tidegate.run.engine import Engine
-from tidegate.schedule import Schedule, SlidingWindow
+from tidegate.schedule import SlidingWindow
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SlidingWindowStream(LinearStream):
-    """The parameters of models of the newest records.
-
-    Args:
-        window: Records in the window, two steps or more.
-        step: Records between two releases.
-        sample: If given, a fit reads at most this many records, drawn from its span.
-        refit: Whether to fit the whole window at every step, starting at the release before. A
-            model then remembers more than its window.
-    """
+    """The parameters of models of the newest records."""
 
     window: int
     step: int
@@ -30,10 +20,7 @@ class SlidingWindowStream(LinearStream):
     refit: bool = False
     compute: Engine | None = None
 
-    def _schedule(self) -> Schedule:
-        return SlidingWindow(
-            window=self.window, step=self.step, sample=self.sample, refit=self.refit
-        )
+    _schedule_kind = SlidingWindow
 
 
 @documented

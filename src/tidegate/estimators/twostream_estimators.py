@@ -6,13 +6,11 @@ from itertools import groupby
 from typing import Any, Self, get_args
 
 from tidegate.checks import refuse
-from tidegate.data.labels import as_labels
 from tidegate.data.records import Records
+from tidegate.data.values import as_labels
 from tidegate.estimators.base_estimator import Begun
-from tidegate.estimators.classifier import Classifier
 from tidegate.estimators.documented import documented
-from tidegate.estimators.linear import LinearEstimator
-from tidegate.estimators.regressor import Regressor
+from tidegate.estimators.linear import Classifier, LinearEstimator, Regressor
 from tidegate.privacy import Allocation
 from tidegate.run.engine import Engine
 from tidegate.schedule import Cumulative, SlidingWindow, Stream, TwoStream
@@ -60,8 +58,21 @@ class TwoStreams(LinearEstimator):
         runs = _runs(len(as_labels(y)), stream)
         return self._take(self._begin_both(), X, y, *runs, persons=persons)
 
-    def _take_part(self, X: Any, y: Any, stream: Stream, persons: Any) -> Self:
-        """Take in records of one stream."""
+    def partial_fit(
+        self, X: Any, y: Any, *, stream: Stream = "target", persons: Any = None
+    ) -> Self:
+        """Take in records of one stream; each step they complete makes its releases.
+
+        The order in which steps of the two streams complete is public. Batches are handled as in
+        `SlidingWindowRegressor.partial_fit`.
+
+        Args:
+            X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
+            y: A label or target for each, shape (n,).
+            stream: "source" or "target".
+            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
+                `contributions` is set.
+        """
         if stream not in STREAMS:
             raise refuse("stream", "source or target", stream)
         begun = self._begun if hasattr(self, "_begun") else self._begin_both()
@@ -127,7 +138,7 @@ class TwoStreamClassifier(TwoStreams, Classifier):
                 `contributions` is set.
         """
         del classes
-        return self._take_part(X, y, stream, persons)
+        return super().partial_fit(X, y, stream=stream, persons=persons)
 
 
 @documented
@@ -150,23 +161,6 @@ class TwoStreamRegressor(TwoStreams, Regressor):
     >>> [(release.fit.stream, release.fit.at) for release in reg.releases_]
     [('source', 2000), ('source', 4000), ('target', 500)]
     """
-
-    def partial_fit(
-        self, X: Any, y: Any, *, stream: Stream = "target", persons: Any = None
-    ) -> Self:
-        """Take in records of one stream; each step they complete makes its releases.
-
-        The order in which steps of the two streams complete is public. Batches are handled as in
-        `SlidingWindowRegressor.partial_fit`.
-
-        Args:
-            X: Records, shape (n, d): array, CSR matrix or table; the input of `features`, if given.
-            y: A number for each, shape (n,).
-            stream: "source" or "target".
-            persons: The id of each record's person, text or whole numbers, shape (n,); needed if
-                `contributions` is set.
-        """
-        return self._take_part(X, y, stream, persons)
 
 
 def _runs(count: int, stream: Any) -> list[tuple[Stream, slice]]:

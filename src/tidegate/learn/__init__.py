@@ -1,6 +1,6 @@
 """Losses, the certified minimiser, and the learners that train private models."""
 
-from tidegate.data.target import Target
+from tidegate.data.predicted import Target
 from tidegate.learn.loss import (
     Huber,
     HuberError,

@@ -2,7 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from tidegate.checks import between, positive, whole
+from tidegate.learn.exact import MAX_SLOTS
+from tidegate.learn.rules import RULES, UNNUMBERED
 
 TARGET_SPREAD = 1 / 16
 """The default deviation of the noise in a predicted target, in units of half its range."""
@@ -85,65 +89,112 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """What decides how fast a descent may go, all of it public.
+    """What decides the numbers of a descent, all of it public.
 
     Attributes:
-        horizon: How far it should travel along a constant slope of 1.
+        slots: n, the number of slots in the fit's span, usable or not, or the sum of their slot
+            weights.
+        mu: Budget of the fit, in Gaussian DP.
+        norm: R, the bound on the rows' norm.
+        lipschitz: G, the loss's bound on a gradient's norm; infinite if it has none.
         smoothness: Beta, the loss's bound on its curvature.
         regularization: Lambda.
-        features: Number of features.
-        target: Whether a number is predicted, not a class.
-        continues: Whether it starts at the previous release of a schedule with slot weights.
+        behind: Number of records that the starting model has learnt from; 0 for the origin.
+        continues: Whether that model is the previous release of a schedule with slot weights.
         surveyed: Whether rows are transformed by what surveys say.
+        target: Whether a number is predicted, not a class.
+        features: Number of features; above 64 the rate may be higher.
+        rules: The number of the public rules to follow.
     """
 
-    horizon: float
+    slots: int
+    mu: float
+    norm: float
+    lipschitz: float
     smoothness: float
-    regularization: float
-    features: int
-    target: bool
-    continues: bool
-    surveyed: bool
+    regularization: float = 0.0
+    behind: int = 0
+    continues: bool = False
+    surveyed: bool = False
+    target: bool = False
+    features: int = 1
+    rules: int = RULES
 
-    def pace(self, *, steps: int | None, rate: float | None) -> Pace:
+    def __post_init__(self) -> None:
+        checked: dict[str, Any] = {
+            "slots": whole("slots", self.slots, most=MAX_SLOTS),
+            "mu": positive("mu", self.mu),
+            "norm": between("norm", self.norm, 2.0**-64, 2.0**64),
+            "smoothness": positive("smoothness", self.smoothness),
+            "behind": whole("behind", self.behind, least=0),
+        }
+        if self.lipschitz != math.inf:
+            checked["lipschitz"] = positive("lipschitz", self.lipschitz)
+        if self.regularization:
+            checked["regularization"] = positive("regularization", self.regularization)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def one_margin(self) -> bool:
+        """Whether a record has one margin; a gradient of more can be longer than its row."""
+        return self.lipschitz <= self.norm
+
+    @property
+    def usual_clip(self) -> float:
+        """The clip, if none is given.
+
+        If most records are classified correctly already, a smaller clip affects only the others. A
+        larger clip biases a model less; with two classes that outweighs the noise.
+        """
+        if self.target:
+            return self.norm / 2
+        if self.surveyed:
+            return self.norm / (2 if self.one_margin or not self.continues else 4)
+        return (0.14 if self.continues else 0.35) * self.lipschitz
+
+    @property
+    def usual_spread(self) -> float:
+        """The deviation of the noise in a margin to aim at, if none is given."""
+        if self.target:
+            return TARGET_SPREAD
+        return TWO_CLASS_SPREAD if self.surveyed and self.one_margin else 1.0
+
+    def pace(self, horizon: float, *, steps: int | None, rate: float | None) -> Pace:
         """The fewest steps that cover the horizon no faster than allowed, 16 from a fresh start.
 
         If `MAX_STEPS` are too few, the way becomes shorter: the rate is never raised. What is given
         is kept.
+
+        Args:
+            horizon: How far to travel along a constant slope of 1.
+            steps: The number of steps, if it is given.
+            rate: The rate, if it is given.
         """
+        least = 1 if rate or self.continues else MIN_FRESH_STEPS
+        if self.rules == UNNUMBERED:
+            return self._earlier_pace(horizon, least, steps, rate)
         fastest = rate or fastest_rate(
             smoothness=self.smoothness,
             regularization=self.regularization,
             features=self.features,
             target=self.target,
         )
-        least = 1 if rate or self.continues else MIN_FRESH_STEPS
-        count = steps or min(max(steps_for(self.horizon, fastest), least), MAX_STEPS)
-        return Pace(count, rate or min(self.horizon / travel(count), fastest))
+        count = steps or min(max(steps_for(horizon, fastest), least), MAX_STEPS)
+        return Pace(count, rate or min(horizon / travel(count), fastest))
 
-    def earlier_pace(self, *, steps: int | None, rate: float | None) -> Pace:
+    def _earlier_pace(
+        self, horizon: float, least: int, steps: int | None, rate: float | None
+    ) -> Pace:
         """The pace under rules 1: a start at the release before took the fewest, largest steps."""
-        least = 1 if rate or self.continues else MIN_FRESH_STEPS
         factor = 2 if self.target else 32 if self.continues else 8
         aim = rate or factor / self.smoothness
-        count = steps or min(max(steps_for(self.horizon, aim), least), 64)
+        count = steps or min(max(steps_for(horizon, aim), least), 64)
         limit = math.inf
         if self.regularization:
             limit = (0.25 if self.surveyed else 0.5) / self.regularization
         highest = min(1.5 * factor / self.smoothness, limit)
-        return Pace(count, rate or min(self.horizon / travel(count), highest))
-
-
-def spread_for(*, target: bool, pair: bool) -> float:
-    """The deviation of the noise in a margin to aim at.
-
-    Args:
-        target: Whether a number is predicted, not a class.
-        pair: Whether one of two classes is predicted, from rows that surveys centre.
-    """
-    if target:
-        return TARGET_SPREAD
-    return TWO_CLASS_SPREAD if pair else 1.0
+        return Pace(count, rate or min(horizon / travel(count), highest))
 
 
 def travel(steps: int) -> float:

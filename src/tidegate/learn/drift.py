@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tidegate.learn.exact import Floats
-from tidegate.learn.moments import Moments
-from tidegate.learn.scores import Scores
+from tidegate.learn.preparation import Moments
+from tidegate.learn.scores import StepScores
 from tidegate.learn.survey import Survey
-from tidegate.learn.target_scores import TargetScores
 
 RATE = 1 / 2000
 """The most false alarms per step, of a survey and of scores each: together at most 1/1000."""
@@ -254,7 +253,7 @@ class Errors:
     slots: float = 0.0
     variance: float = 0.0
 
-    def after(self, scores: Scores | TargetScores) -> "Errors":
+    def after(self, scores: StepScores) -> "Errors":
         """The sums after the scores of one more step; they forget as `Moments` do."""
         keep = Moments.KEEP
         return Errors(
@@ -264,9 +263,7 @@ class Errors:
         )
 
 
-def drift_of_scores(
-    before: Errors, scores: Scores | TargetScores, *, rate: float = RATE
-) -> Drift | None:
+def drift_of_scores(before: Errors, scores: StepScores, *, rate: float = RATE) -> Drift | None:
     """Whether models are wrong more often than on the steps before; None for the first scores.
 
     A false alarm is one although the model is expected to be wrong at most as often as those

@@ -1,65 +1,41 @@
-"""Records and weights on lattices: margins and sums are exact in any order and on any BLAS.
+"""Arithmetic that gives the same numbers in any order, on any BLAS and on every machine.
 
-Proof: lemmas 2 and 4 of docs/proofs/gradient.md.
+- Records and weights on lattices, so that margins and sums are exact: lemmas 2 and 4 of
+  docs/proofs/gradient.md.
+- exp, log and the logistic function, from a fixed sequence of IEEE operations. A library's exp may
+  round a number differently by its place in an array, by the array's length or by the processor.
+  These use nothing but elementwise + - * /, comparisons, table look-ups and shifts of bits, each
+  of which IEEE 754 defines: every number gives the same result in every lane of every array.
+  Proof of their errors: docs/proofs/elementary.md.
+- Powers of symmetric matrices and their equations. A library's routines may add in another order
+  on another machine, and `verify` computes transforms again; here every entry is made by single
+  IEEE operations in a fixed order.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import cache
+from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.data.records import Records, zeroed
 from tidegate.data.rows import Rows, chunks, entries_of, lane_sum, with_entries
-from tidegate.learn.slot_weights import weighing
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
 Perturb = Callable[[Floats, float], Floats]
 """Adds N(0, sigma^2) to each coordinate: (center, sigma) -> noisy center."""
 
+MAX_SLOTS = 2**29
+"""Most slots of a fit. With more, features and residuals would keep fewer than about 11 bits."""
+
+MAX_FEATURES = 2**26
+"""Most features. With more, rounding errors of a norm could exceed the slack in `clipped`."""
+
 MAX_WEIGHT = 2.0**400
 """Weights are clipped to this size, so that everything computed from them is finite."""
-
-
-class Exact(NamedTuple):
-    """A part whose features are truncated to their lattice, with the norms of its rows.
-
-    Attributes:
-        rows: The features.
-        lengths: The norm of each row.
-        y: The class index of each slot.
-        slot_weights: The weight of each slot; None if all are 1.
-        person_weights: What each slot counts for in its person; None if records are protected.
-    """
-
-    rows: Rows
-    lengths: Floats
-    y: Labels
-    slot_weights: Floats | None
-    person_weights: Floats | None = None
-
-    @classmethod
-    def of(
-        cls, records: Records, *, bits: int, weighted: bool = False, persons: bool = False
-    ) -> "Exact":
-        """Convert records; an unusable slot becomes zeros, so its gradient is 0."""
-        records = weighing(records, expected=weighted, persons=persons)
-        kept = zeroed(records.X, ~records.usable)
-        rows = on_lattice(kept, bits)
-        lengths, more = row_lengths(rows), (records.slot_weights, records.person_weights)
-        return cls(rows, lengths, records.y, *more)
-
-    @property
-    def limits(self) -> Floats | None:
-        """By how much the clip of each slot is lowered: person weight over slot weight."""
-        if self.person_weights is None or self.slot_weights is None:
-            return self.person_weights
-        none = np.zeros_like(self.person_weights)
-        return np.divide(
-            self.person_weights, self.slot_weights, out=none, where=self.slot_weights > 0
-        )
 
 
 def on_lattice(rows: Rows, bits: int) -> Rows:
@@ -159,3 +135,219 @@ def array_of(values: object) -> Floats:
     if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
         raise ValueError("not a list of finite numbers")
     return array.astype(np.float64)
+
+
+LEAST, MOST = -708.0, 709.0
+"""`exp` takes other numbers for the nearer of these two: it neither under- nor overflows."""
+
+DOUBLINGS = 11
+PARTS = 2**DOUBLINGS
+"""exp(x) = 2^(k / PARTS) exp(r), k a whole number and r at most log(2) / PARTS / 2 in size."""
+
+PER_UNIT = float.fromhex("0x1.71547652b82fep+11")
+"""PARTS / log(2), to the nearest."""
+
+PART_HIGH = float.fromhex("0x1.62e42fecp-12")
+"""log(2) / PARTS without its last bits: multiplied by a whole number up to 2^21, it is exact."""
+
+PART_LOW = float.fromhex("0x1.d1cf79abc9e3bp-43")
+"""The rest of log(2) / PARTS, to the nearest."""
+
+MAGIC = 1.5 * 2.0**52
+"""Added to a number below 2^51 in size, it leaves the nearest whole number in the last bits."""
+
+LOG2_HIGH = float.fromhex("0x1.62e42fefa38p-1")
+"""log(2) without its last bits: multiplied by a whole number up to 2^11, it is exact."""
+
+LOG2_LOW = float.fromhex("0x1.ef35793c7673p-45")
+"""The rest of log(2), to the nearest."""
+
+ODD = tuple(1 / n for n in range(21, 2, -2))
+"""The coefficients of the series of artanh(s) = s (1 + s^2/3 + s^4/5 + ...), the last first."""
+
+CHUNK = 2**13
+"""Numbers processed at a time: few enough to stay in a core's own cache."""
+
+
+def _powers() -> Floats:
+    """2^(j / PARTS) for each j, to the nearest: from whole numbers, alike on every machine."""
+    places = 200
+    root = 2 << places
+    for _ in range(DOUBLINGS):
+        root = isqrt(root << places)
+    powers = [1 << places]
+    for _ in range(PARTS - 1):
+        powers.append(powers[-1] * root >> places)
+    return np.array([power / (1 << places) for power in powers])
+
+
+POWERS = _powers()
+
+POWER_BITS = POWERS.view(np.int64) - (np.arange(PARTS) << 52 - DOUBLINGS)
+"""The bits of each power, less j << 41: with k << 41 added, they are those of 2^(k / PARTS)."""
+
+
+def exp(x: NDArray[Any]) -> NDArray[Any]:
+    """The exponential of each number, with a relative error below 3 * 2**-53.
+
+    Arrays of another type than float64, which only drafts have, go to NumPy.
+
+    >>> exp(np.array([0.0, 1.0, -1e9]))
+    array([1.00000000e+000, 2.71828183e+000, 3.30755300e-308])
+    """
+    if x.dtype != np.float64:
+        edges = (-87.0, 88.0) if x.dtype == np.float32 else (LEAST, MOST)
+        return np.asarray(np.exp(np.clip(x, *edges)))
+    given = np.ascontiguousarray(x).reshape(-1)
+    results = np.empty(x.shape)
+    made = results.reshape(-1)
+    room = np.empty((3, min(CHUNK, given.size)))
+    for start in range(0, given.size, CHUNK):
+        part = slice(start, start + CHUNK)
+        _exp(given[part], made[part], room[:, : given[part].size])
+    return results
+
+
+def _exp(x: Floats, result: Floats, room: Floats) -> None:
+    """Write the exponential of each number; the room is overwritten."""
+    r, k, q = room
+    np.clip(x, LEAST, MOST, out=r)
+    np.multiply(r, PER_UNIT, out=k)
+    k += MAGIC  # its last bits are those of the whole number k
+    np.subtract(k, MAGIC, out=q)
+    np.multiply(q, PART_HIGH, out=result)
+    r -= result
+    q *= PART_LOW
+    r -= q
+    np.multiply(r, 1 / 6, out=q)  # q = r + r^2/2 + r^3/6, close to exp(r) - 1
+    q += 0.5
+    q *= r
+    q *= r
+    q += r
+    whole, index, bits = k.view(np.int64), r.view(np.int64), result.view(np.int64)
+    np.bitwise_and(whole, PARTS - 1, out=index)
+    np.take(POWER_BITS, index, out=bits, mode="clip")
+    whole <<= 52 - DOUBLINGS
+    bits += whole  # now result = 2^(k / PARTS)
+    q *= result
+    result += q
+
+
+def logistic(x: NDArray[Any]) -> NDArray[Any]:
+    """1 / (1 + exp(-x)), with a relative error below 5 * 2**-53.
+
+    >>> logistic(np.array([0.0, 1.0, -1e9]))
+    array([5.00000000e-001, 7.31058579e-001, 1.21678075e-308])
+    """
+    result = exp(-x)
+    result += 1
+    np.divide(1, result, out=result)
+    return result
+
+
+def log(x: Floats) -> Floats:
+    """The natural logarithm of positive normal numbers, with a relative error below 8 * 2**-53.
+
+    >>> log(np.array([1.0, 2.0, 0.001]))
+    array([ 0.        ,  0.69314718, -6.90775528])
+    """
+    m, e = np.frexp(x)
+    low = m < 0.7071067811865476
+    m, e = np.where(low, 2 * m, m), np.where(low, e - 1, e).astype(np.float64)
+    s = (m - 1) / (m + 1)
+    square = s * s
+    series = np.full_like(s, ODD[0])
+    for coefficient in ODD[1:]:
+        series = series * square + coefficient
+    series = series * square + 1
+    return np.asarray(e * LOG2_HIGH + (e * LOG2_LOW + 2 * s * series))
+
+
+Indices = NDArray[np.intp]
+
+MAX_SWEEPS = 16
+"""Most rounds over all pairs of coordinates; about six are enough."""
+
+TINY = 2.0**-50
+"""An entry beside the diagonal counts as 0 if it is this small, relative to the largest of all."""
+
+
+def eigen(matrix: Floats) -> tuple[Floats, Floats]:
+    """The eigenvalues of a symmetric matrix and its eigenvectors, as columns (Jacobi's method).
+
+    >>> values, vectors = eigen(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> sorted(values.round(9).tolist())
+    [1.0, 3.0]
+    """
+    d, small = len(matrix), TINY * float(np.abs(matrix).max())
+    turned = np.vstack([matrix, np.eye(d)])  # below the matrix, the product of all rotations
+    for _ in range(MAX_SWEEPS):
+        moved = [_turn(turned, small, *pairs) for pairs in _rounds(d)]
+        if not any(moved):
+            break
+    return turned.diagonal().copy(), turned[d:]
+
+
+@cache
+def _rounds(d: int) -> list[tuple[Indices, Indices]]:
+    """All pairs of coordinates, in rounds of pairs that have none in common.
+
+    >>> [list(zip(*(each.tolist() for each in pairs))) for pairs in _rounds(3)]
+    [[(1, 2)], [(0, 2)], [(0, 1)]]
+    """
+    seats, rounds = [*range(d + d % 2)], []
+    half = len(seats) // 2
+    for _ in seats[1:]:
+        met = zip(seats[:half], reversed(seats[half:]), strict=True)
+        pairs = sorted((min(pair), max(pair)) for pair in met if max(pair) < d)
+        one, other = np.array(pairs, np.intp).reshape(-1, 2).T
+        rounds.append((one, other))
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+    return rounds
+
+
+def _turn(turned: Floats, small: float, i: Indices, j: Indices) -> bool:
+    """Rotate pairs of coordinates, so that the entries (i, j) become 0; whether one was not."""
+    diagonal = turned.diagonal()
+    between, first, last = turned[i, j], diagonal[i], diagonal[j]
+    large = np.abs(between) > small
+    if not large.any():
+        return False
+    ratio = np.where(large, last - first, 1.0) / np.where(large, 2 * between, 1.0)
+    tangent = np.copysign(1.0, ratio) / (np.abs(ratio) + np.sqrt(1 + ratio * ratio))
+    cosine = 1 / np.sqrt(1 + np.where(large, tangent * tangent, 0.0))
+    sine = np.where(large, tangent, 0.0) * cosine
+    one, other = turned[:, i], turned[:, j]
+    turned[:, i], turned[:, j] = one * cosine - other * sine, one * sine + other * cosine
+    one, other, cosine, sine = turned[i], turned[j], cosine[:, None], sine[:, None]
+    turned[i], turned[j] = one * cosine - other * sine, one * sine + other * cosine
+    return True
+
+
+def product(left: Floats, right: Floats) -> Floats:
+    """A matrix product, its terms added one after the other."""
+    found = np.zeros((len(left), right.shape[1]))
+    for column, row in zip(left.T, right, strict=True):
+        found += column[:, None] * row
+    return found
+
+
+def solved(matrix: Floats, right: Floats) -> Floats:
+    """The x with matrix x = right, for a symmetric matrix of positive eigenvalues.
+
+    The rows of such a matrix may be divided by positive numbers, if its columns are multiplied by
+    the same.
+
+    >>> solved(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([[2.0], [2.0]]))
+    array([[1. ],
+           [0.5]])
+    """
+    left, found = matrix.astype(np.float64), right.astype(np.float64)
+    for i in range(len(left)):
+        below = left[i + 1 :, i] / left[i, i]
+        left[i + 1 :] -= below[:, None] * left[i]
+        found[i + 1 :] -= below[:, None] * found[i]
+    for i in reversed(range(len(left))):
+        found[i] /= left[i, i]
+        found[:i] -= left[:i, i, None] * found[i]
+    return found

@@ -14,16 +14,16 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import between, positive, refuse, whole
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records
+from tidegate.data.predicted import middle_of
+from tidegate.data.records import Parts, Records, total
 from tidegate.data.rows import lane_sum
-from tidegate.data.target import middle_of
-from tidegate.kinds import parameter
+from tidegate.kinds import Check, parameter, values_of
 from tidegate.learn import refit
-from tidegate.learn.descent import MAX_STEPS, Course, Descent, fastest_rate, spread_for, travel
+from tidegate.learn.descent import MAX_STEPS, Course, Descent, fastest_rate, travel
 from tidegate.learn.exact import (
+    MAX_FEATURES,
+    MAX_SLOTS,
     MAX_WEIGHT,
-    Exact,
     Floats,
     Perturb,
     exact_margins,
@@ -33,18 +33,12 @@ from tidegate.learn.exact import (
 )
 from tidegate.learn.learner import Fitted, Task, Terms, Unit, Weights, register
 from tidegate.learn.loss import Loss
-from tidegate.learn.rules import RULES, UNNUMBERED
+from tidegate.learn.refit import Exact
+from tidegate.learn.rules import UNNUMBERED
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.noise import gaussian, lattice
-from tidegate.privacy.rounding import up
+from tidegate.privacy.budget import up
+from tidegate.privacy.noise import Bits, gaussian, lattice
 from tidegate.schedule.fit import mass
-
-MAX_SLOTS = 2**29
-"""Most slots of a fit. With more, features and residuals would keep fewer than about 11 bits."""
-
-MAX_FEATURES = 2**26
-"""Most features. With more, the rounding errors of a norm could exceed the slack in `clipped`."""
 
 
 @register
@@ -89,87 +83,35 @@ class GradientPerturbation:
     )
 
     def __post_init__(self) -> None:
-        if self.steps is not None:
-            whole("steps", self.steps, most=2**20)
-        for name in ("rate", "clip", "spread"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, positive(name, value))
-        if self.lead is not None:
-            object.__setattr__(self, "lead", between("lead", self.lead, 0, 1))
+        checks: dict[str, Check] = {
+            "steps": partial(whole, most=2**20),
+            "lead": partial(between, low=0, high=1),
+        }
+        for name, value in values_of(self).items():
+            object.__setattr__(self, name, checks.get(name, positive)(name, value))
 
-    def descent(  # noqa: PLR0913 - each is one public number of the fit
-        self,
-        *,
-        slots: int,
-        mu: float,
-        norm: float,
-        lipschitz: float,
-        smoothness: float,
-        regularization: float = 0.0,
-        behind: int = 0,
-        again: bool = False,
-        surveyed: bool = False,
-        target: bool = False,
-        features: int = 1,
-        rules: int = RULES,
-    ) -> Descent:
+    def descent(self, course: Course) -> Descent:
         """The settings of one fit, with those left None filled in.
 
-        Args:
-            slots: n, the number of slots in the fit's span, usable or not, or the sum of their slot
-                weights.
-            mu: budget of the fit, in Gaussian DP.
-            norm: R, the bound on the rows' norm.
-            lipschitz: G, the loss's bound on a gradient's norm; infinite if it has none.
-            smoothness: beta, the loss's bound on its curvature.
-            regularization: lambda.
-            behind: number of records that the starting model has learnt from; 0 for the origin.
-            again: whether that model is the previous release of a schedule with slot weights.
-            surveyed: whether rows are transformed by what surveys say.
-            target: whether a number is predicted, not a class.
-            features: number of features; above 64 the rate may be higher.
-            rules: the number of the public rules to follow.
-
-        >>> d = GradientPerturbation().descent(
-        ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5, features=784)
+        >>> d = GradientPerturbation().descent(Course(
+        ...     slots=60_000, mu=0.268, norm=1.0, lipschitz=1.5, smoothness=0.5, features=784))
         >>> d.steps, round(d.rate, 1), round(d.clip, 3), round(d.sigma, 1)
         (85, 15.7, 0.525, 36.1)
         """
-        slots = whole("slots", slots, most=MAX_SLOTS)
-        mu = positive("mu", mu)
-        norm = between("norm", norm, 2.0**-64, 2.0**64)
-        bound = lipschitz if lipschitz == math.inf else positive("lipschitz", lipschitz)
-        beta = positive("smoothness", smoothness)
-        two = bound <= norm  # a gradient of more classes can be longer than its row
-        # If most records are classified correctly already, a smaller clip affects only the others.
-        # A larger clip biases a model less; with two classes that outweighs the noise.
-        usual = (0.14 if again else 0.35) * bound
-        if surveyed:
-            usual = norm / (2 if two or not again else 4)
-        if target:
-            usual = norm / 2
-        clip = between("clip", min(self.clip or usual, bound), norm * 2.0**-64, math.inf)
+        slots, mu, norm = course.slots, course.mu, course.norm
+        usual = min(self.clip or course.usual_clip, course.lipschitz)
+        clip = between("clip", usual, norm * 2.0**-64, math.inf)
         # The noise of a mean gradient has deviation 2 C sqrt(J) / (n mu), so that of a margin has
         # about 2 C R horizon / (n mu), whatever the number of steps.
-        new = slots / (slots + whole("behind", behind, least=0))
-        spread = self.spread or spread_for(target=target, pair=surveyed and two)
+        new = slots / (slots + course.behind)
+        spread = self.spread or course.usual_spread
         horizon = spread * new * slots * mu / (2 * clip * norm)
-        course = Course(
-            horizon=horizon,
-            smoothness=beta,
-            regularization=positive("regularization", regularization) if regularization else 0.0,
-            features=features,
-            target=target,
-            continues=again,
-            surveyed=surveyed,
-        )
-        choose = course.earlier_pace if rules == UNNUMBERED else course.pace
-        steps, rate = choose(steps=self.steps, rate=self.rate)
+        steps, rate = course.pace(horizon, steps=self.steps, rate=self.rate)
         # Scale the starting model so that its noise and the new noise together have this deviation.
         own = 2 * clip * norm * rate * travel(steps) / (slots * mu * spread)
-        keep = math.sqrt(1 - min(own, 1.0) ** 2) if again else 1.0
+        keep = math.sqrt(1 - min(own, 1.0) ** 2) if course.continues else 1.0
         sigma = deviation(clip, steps, mu)
-        lead = (self.lead or 0.0) if again else 0.0
+        lead = (self.lead or 0.0) if course.continues else 0.0
         return Descent(steps=steps, rate=rate, clip=clip, sigma=sigma, keep=keep, lead=lead)
 
     def check(self, task: Task, unit: str) -> None:
@@ -225,7 +167,7 @@ class GradientPerturbation:
     def descent_of(self, task: Task, terms: Terms, n: int, d: int) -> Descent:
         """The public numbers of one fit that reads n slots of d features."""
         mu = terms.allowance.amount
-        return self.descent(
+        course = Course(
             slots=sized(terms, counted(terms, n)),
             mu=refit.left_for_descent(mu) if refits(task) else mu,
             norm=task.norm,
@@ -233,12 +175,13 @@ class GradientPerturbation:
             smoothness=task.loss.smoothness(task.norm),
             regularization=task.regularization or 0.0,
             behind=sized(terms, behind(terms, n), least=0),
-            again=again(terms),
+            continues=again(terms),
             surveyed=task.surveyed,
             target=task.predicts_target,
             features=d,
             rules=terms.rules,
         )
+        return self.descent(course)
 
     def earlier(self, task: Task) -> tuple["GradientPerturbation", ...]:
         """See `Changed`: the noise in a margin of two classes had a deviation of 1 before."""
@@ -333,7 +276,7 @@ def behind(terms: Terms, slots: int) -> int:
 
 def refits(task: Task) -> bool:
     """Whether fits of a task have a refit: on transformed rows, by a loss with probabilities."""
-    return task.surveyed and refit.classes_of(task.loss) is not None
+    return task.surveyed and refit.classes_of(task.loss) > 0
 
 
 def counted(terms: Terms, slots: int) -> int:
@@ -351,7 +294,7 @@ def sized(terms: Terms, slots: int, *, least: int = 1) -> int:
 
     The sum of the person weights would be nearer, but it depends on owners.
     """
-    return slots if terms.typical is None else max(least, int(slots / terms.typical))
+    return max(least, int(slots / terms.protects.typical))
 
 
 def clipped_sum(part: Exact, *, w: Weights, loss: Loss, clip: float, bits: int) -> Floats:

@@ -1,28 +1,31 @@
-"""The interface of learners, which turn the records of a fit into private weights.
+"""What a learner is, and how a plan's fits are trained by one.
 
-A `Task` is fixed before the first record; `Terms` belong to one fit.
+A learner turns the records of a fit into private weights. A `Task` is fixed before the first
+record; `Terms` belong to one fit. A `Trainer` trains each fit on its span, from its prior, with its
+share.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import between, positive
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records
-from tidegate.data.target import Target, by_part
-from tidegate.learn.fold import Fold
+from tidegate.checks import between, positive, refuse
+from tidegate.data.predicted import Target, by_part
+from tidegate.data.records import Parts, Records, Slots
 from tidegate.learn.loss import Loss, TargetLoss
+from tidegate.learn.refit import Fold
 from tidegate.learn.rules import RULES
 from tidegate.learn.transform import Transform
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
-from tidegate.schedule import SlotWeight
-from tidegate.schedule.fit import mass
+from tidegate.privacy import Budget, Line, epsilon_for_sample
+from tidegate.privacy.budget import Allowance, allowance_of
+from tidegate.privacy.noise import Bits
+from tidegate.privacy.person import EACH_RECORD, Protects
+from tidegate.privacy.sampling import draw
+from tidegate.schedule.fit import RecordFit, SlotWeight, Span, mass
 
 Weights = NDArray[np.float64]
 
@@ -35,6 +38,10 @@ class Fitted(NamedTuple):
 
 
 Unit = Literal["epsilon", "mu"]
+
+
+LARGEST_PULL = 2.0**500
+"""The largest lambda: twice it, and its products with a norm, are finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +62,9 @@ class Pull:
         object.__setattr__(self, "norm", between("norm", self.norm, 2**-64, 2**64))
         if self.regularization is not None:
             pull = positive("regularization", self.regularization) if self.regularization else 0.0
+            if pull > LARGEST_PULL:
+                allowed = f"at most {LARGEST_PULL:.4g}"
+                raise refuse("regularization", allowed, self.regularization)
             object.__setattr__(self, "regularization", pull)
 
 
@@ -101,8 +111,7 @@ class Terms:
             None if the plan does not say.
         slot_weights: The weights of its slots; empty if all are 1.
         class_shares: The share of each class, as surveys say; empty if unknown.
-        typical: How many slots a person is expected to have in a fit; None if records are
-            protected, not persons.
+        protects: Who is protected: each record, or persons.
         rules: The number of the public rules that the fit follows; see `tidegate.learn.rules`.
     """
 
@@ -112,13 +121,13 @@ class Terms:
     behind: int | None = None
     slot_weights: tuple[SlotWeight, ...] = ()
     class_shares: tuple[float, ...] = ()
-    typical: Fraction | None = None
+    protects: Protects = EACH_RECORD
     rules: int = RULES
 
     @property
     def persons(self) -> bool:
         """Whether persons are protected; then records must have person weights."""
-        return self.typical is not None
+        return self.protects.persons
 
     def mass(self, slots: int) -> Fraction:
         """The sum of the weights of all slots that the fit reads: public."""
@@ -126,7 +135,7 @@ class Terms:
 
     def people(self, slots: int) -> Fraction:
         """How many records the fit is worth: its mass over what a person is expected to have."""
-        return self.mass(slots) / (self.typical or 1)
+        return self.mass(slots) / self.protects.typical
 
 
 AnyTask = TypeVar("AnyTask", contravariant=True)
@@ -262,3 +271,111 @@ def automatic_learner(unit: Unit) -> str:
     ('output', 'gradient')
     """
     return next(kind for kind, each in LEARNERS.items() if unit in each.automatic)
+
+
+TrainedTask = TypeVar("TrainedTask", bound=Pull)
+
+Factors = Callable[[int, int], Mapping[float, float] | None]
+"""What a fit of n slots and d features weighs slots by; see `PersonLearner`."""
+
+
+class Read(Protocol):
+    """Reads a span of records for a fit."""
+
+    def __call__(
+        self,
+        span: Span,
+        slots: Slots | None = None,
+        slot_weights: Sequence[SlotWeight] = (),
+        factors: Factors | None = None,
+        /,
+    ) -> Parts[Records]:
+        """The records, with their slot weights and, if persons are protected, person weights.
+
+        Args:
+            span: The span.
+            slots: Some of its slots, counted from its start; None for all.
+            slot_weights: The weights of its parts; empty if all are 1.
+            factors: What the fit weighs slots by, if not by their slot weights.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trainer(Generic[TrainedTask]):
+    """Turns the lines of a plan into models; it stores no records and no models itself.
+
+    Args:
+        task: What to learn.
+        learner: How to learn it.
+        budget: The budget of which fits spend shares.
+        bits: Source of all randomness.
+        class_shares: The shares of the classes, as the surveys tell; empty without surveys.
+        protects: Who is protected: each record, or persons.
+        rules: The number of the public rules that fits follow.
+    """
+
+    task: TrainedTask
+    learner: Learner[TrainedTask]
+    budget: Budget
+    bits: Bits
+    class_shares: tuple[float, ...] = ()
+    protects: Protects = EACH_RECORD
+    rules: int = RULES
+
+    def __post_init__(self) -> None:
+        self.learner.check(self.task, self.budget.unit)
+        if self.protects.persons and not isinstance(self.learner, PersonLearner):
+            shown = type(self.learner).__name__
+            raise refuse(
+                "learner", "one with person_factors, if persons are protected", shown=shown
+            )
+
+    def terms(self, line: Line, prior: Weights | None, start: Weights | None = None) -> Terms:
+        """The settings of one fit."""
+        fit, share = line
+        return Terms(
+            allowance=self.allowance(fit, share),
+            prior=prior,
+            start=start,
+            behind=fit.behind,
+            slot_weights=fit.slot_weights,
+            class_shares=self.class_shares,
+            protects=self.protects,
+            rules=self.rules,
+        )
+
+    def allowance(self, fit: RecordFit, share: Fraction) -> Allowance:
+        """The budget of the mechanism, for each slot that the fit reads."""
+        whole = allowance_of(self.budget, share)
+        if fit.sample is None or whole.unit == "mu":
+            return whole
+        return whole._replace(amount=epsilon_for_sample(whole.amount, fit.sample, fit.span.size))
+
+    def settings(self, line: Line, d: int, prior: Weights | None) -> Mapping[str, float]:
+        """The public numbers of a fit, for its card."""
+        slots = line.fit.sample or line.fit.span.size
+        return self.learner.settings(self.task, self.terms(line, prior), n=slots, d=d)
+
+    def train(
+        self, line: Line, read: Read, prior: Weights | None, start: Weights | None = None
+    ) -> Fitted:
+        """The private weights of one fit, and the fold of its refit.
+
+        Args:
+            line: The fit and its share.
+            read: The function that reads its records.
+            prior: The model of its prior fit.
+            start: The model of the fit that it starts at.
+        """
+        fit, terms = line.fit, self.terms(line, prior, start)
+        slots = None if fit.sample is None else draw(fit.sample, fit.span.size, self.bits)
+        records = read(fit.span, slots, fit.slot_weights, self._factors(terms))
+        if isinstance(self.learner, Refits):
+            return self.learner.fitted(self.task, terms, records, self.bits)
+        return Fitted(self.learner.fit(self.task, terms, records, self.bits))
+
+    def _factors(self, terms: Terms) -> Factors | None:
+        learner = self.learner
+        if not self.protects.persons or not isinstance(learner, PersonLearner):
+            return None
+        return lambda n, d: learner.person_factors(self.task, terms, n=n, d=d)

@@ -14,16 +14,13 @@ from functools import partial
 import numpy as np
 
 from tidegate.checks import whole
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records
+from tidegate.data.records import Parts, Records, total
 from tidegate.data.rows import entries_of, owners_of, with_entries
 from tidegate.learn.exact import exact_bits, truncate
 from tidegate.learn.learner import Pull, Terms, Weights
 from tidegate.learn.slot_weights import by_person, by_record, weighing
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, l2_laplace, laplace
-from tidegate.privacy.rounding import up
+from tidegate.privacy.budget import Allowance, up
+from tidegate.privacy.noise import Bits, gaussian, l2_laplace, laplace
 
 SQRT2 = 1.4142135623730951
 """The float just above the square root of 2."""

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tidegate.checks import positive, refuse
+from tidegate.data.predicted import Target
 from tidegate.data.records import Records
 from tidegate.data.rows import row_norms
-from tidegate.data.target import Target
 from tidegate.learn.loss import LOSSES, UNIT, HuberError, Indices, Loss, Squared, TargetLoss
 from tidegate.learn.objective import LARGEST_CHUNK, Matrix, Objective, Weights
 from tidegate.learn.solver import Solution, certified_minimum

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from tidegate.data.parts import MERGES, Parts, merged, total
-from tidegate.data.records import Records, join
+from tidegate.data.records import MERGES, Parts, Records, join, merged, total
 from tidegate.learn.loss import UNIT, Floats, Loss
 from tidegate.learn.slot_weights import by_record
 

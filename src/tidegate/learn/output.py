@@ -6,6 +6,7 @@ Proofs: docs/proofs/minimiser.md (sensitivity) and docs/proofs/noise.md (noise).
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from functools import partial
 from typing import ClassVar
@@ -13,20 +14,16 @@ from typing import ClassVar
 import numpy as np
 
 from tidegate.checks import MAX_COUNT, between, positive, refuse
-from tidegate.data.parts import Parts
-from tidegate.data.records import Records
+from tidegate.data.records import Parts, Records
 from tidegate.kinds import parameter
 from tidegate.learn.learner import Task, Terms, Unit, Weights, register
 from tidegate.learn.objective import Objective, rounding_bound
 from tidegate.learn.rules import RULES, UNNUMBERED
 from tidegate.learn.slot_weights import by_person, reweighed
 from tidegate.learn.solver import accelerated_passes, certified_minimum, condition_of
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, l2_laplace, lattice
-from tidegate.privacy.rounding import down, up
-from tidegate.schedule import SlotWeight
-from tidegate.schedule.fit import mass
+from tidegate.privacy.budget import Allowance, down, up
+from tidegate.privacy.noise import Bits, gaussian, l2_laplace, lattice
+from tidegate.schedule.fit import SlotWeight, mass
 
 MAX_PASSES = 10**6
 """Most passes over its records that a fit may take in the accelerated method's worst case."""
@@ -81,13 +78,18 @@ class OutputPerturbation:
 
     def check_size(self, task: Task, largest: int | None) -> None:
         """Refuse a lambda so small that a fit could take more than `MAX_PASSES`."""
-        if not task.regularization or self.passes(task, largest) <= MAX_PASSES:
+
+        def few_passes(pull: float) -> bool:
+            return self.passes(replace(task, regularization=pull), largest) <= MAX_PASSES
+
+        if not task.regularization or few_passes(task.regularization):
             return
         low, high = task.regularization, task.loss.smoothness(task.norm)
         while high > 1.01 * low:
-            middle = math.sqrt(low * high)
-            enough = self.passes(replace(task, regularization=middle), largest) <= MAX_PASSES
-            low, high = (low, middle) if enough else (middle, high)
+            middle = math.sqrt(low) * math.sqrt(high)
+            low, high = (low, middle) if few_passes(middle) else (middle, high)
+        while not few_passes(float(_two_digits_up(high))):  # a larger lambda can take more of them
+            high *= 1.01
         allowed = f"at least {_two_digits_up(high)} for a norm of {task.norm:g}"
         why = f"or a fit could take more than {MAX_PASSES:,} passes over its records"
         raise refuse("regularization", f"{allowed}, {why}", task.regularization)
@@ -96,13 +98,16 @@ class OutputPerturbation:
         """Most passes of the accelerated method from the center, wherever that is.
 
         They follow from public numbers, whatever the number of features. The result is infinite if
-        float64 cannot prove the tolerance.
+        float64 cannot prove the tolerance, or if there are far more than `MAX_PASSES`.
 
         Args:
             task: A task with a lambda.
             n: Number of slots; None for the worst case over all n.
         """
         pull, bound = _given_regularization(task), task.loss.lipschitz(task.norm)
+        condition = condition_of(task.loss, task.norm, pull)
+        if condition > MAX_PASSES**2:  # to halve the gradient takes more passes than its root
+            return math.inf
         # With more features or another center, the tolerance is no smaller.
         tolerance = self.tolerance(task, MAX_COUNT if n is None else n, d=1)
         proved = _provable(task, 1, tolerance)
@@ -110,7 +115,7 @@ class OutputPerturbation:
             return math.inf
         # As n grows, the tolerance falls until it is 2.5 times the rounding bound.
         reached = 1.5 * proved if n is None else 0.6 * tolerance
-        return accelerated_passes(condition_of(task.loss, task.norm, pull), bound / reached)
+        return accelerated_passes(condition, bound / reached)
 
     def pull(self, task: Task, n: float, d: int, allowance: Allowance) -> float:
         """Lambda: the task's, or one that keeps the deviation of noise in a margin below 1/8.
@@ -298,8 +303,8 @@ def _two_digits_up(value: float) -> str:
     >>> _two_digits_up(5.41e-5), _two_digits_up(0.0998)
     ('5.5e-05', '0.1')
     """
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{math.ceil(value / unit) * unit:.2g}"
+    two_digits = Context(prec=2, rounding=ROUND_CEILING).create_decimal(value)
+    return f"{float(two_digits):.2g}"
 
 
 def _given_regularization(task: Task) -> float:

@@ -9,16 +9,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.data.labels import predicted_codes
+from tidegate.data.predicted import predicted_codes
 from tidegate.data.records import Records
 from tidegate.learn.exact import exact_bits, exact_margins, exact_weights, on_lattice, truncate
 from tidegate.learn.learner import Weights
 from tidegate.learn.slot_weights import without_owners
 from tidegate.learn.transform import UNTRANSFORMED, Prepared
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, laplace
-from tidegate.privacy.rounding import up
+from tidegate.privacy.budget import Allowance, up
+from tidegate.privacy.noise import Bits, gaussian, laplace
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +85,7 @@ def private_accuracy(  # noqa: PLR0913 - the model, the records and public numbe
         allowance: What each of these records pays.
         bits: Source of randomness.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> records = Records(np.ones((1000, 1)), np.ones(1000, np.intp), np.ones(1000, bool))
     >>> round(private_accuracy(np.ones(1), records, norm=1.0, bits=NotPrivateBits(7),
     ...                        allowance=Allowance("epsilon", 1.0)), 2)

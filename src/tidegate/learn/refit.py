@@ -10,28 +10,105 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from tidegate.checks import refuse
-from tidegate.data.parts import Parts, total
-from tidegate.data.rows import lane_sum
-from tidegate.learn.elementary import exp, logistic
+from tidegate.data.records import Parts, Records, total, zeroed
+from tidegate.data.rows import Rows, lane_sum
 from tidegate.learn.exact import (
-    Exact,
     Floats,
     Labels,
     Perturb,
     exact_bits,
     exact_margins,
+    exp,
+    logistic,
+    on_lattice,
+    row_lengths,
     truncate,
 )
-from tidegate.learn.fold import Fold
-from tidegate.learn.learner import Weights
 from tidegate.learn.loss import Logistic, Loss, Softmax
+from tidegate.learn.slot_weights import weighing
 from tidegate.learn.transform import Transform
-from tidegate.privacy.rounding import sqrt_down, up
+from tidegate.privacy.budget import sqrt_down, up
+
+
+class Exact(NamedTuple):
+    """A part whose features are truncated to their lattice, with the norms of its rows.
+
+    Attributes:
+        rows: The features.
+        lengths: The norm of each row.
+        y: The class index of each slot.
+        slot_weights: The weight of each slot; None if all are 1.
+        person_weights: What each slot counts for in its person; None if records are protected.
+    """
+
+    rows: Rows
+    lengths: Floats
+    y: Labels
+    slot_weights: Floats | None
+    person_weights: Floats | None = None
+
+    @classmethod
+    def of(
+        cls, records: Records, *, bits: int, weighted: bool = False, persons: bool = False
+    ) -> "Exact":
+        """Convert records; an unusable slot becomes zeros, so its gradient is 0."""
+        records = weighing(records, expected=weighted, persons=persons)
+        kept = zeroed(records.X, ~records.usable)
+        rows = on_lattice(kept, bits)
+        lengths, more = row_lengths(rows), (records.slot_weights, records.person_weights)
+        return cls(rows, lengths, records.y, *more)
+
+    @property
+    def limits(self) -> Floats | None:
+        """By how much the clip of each slot is lowered: person weight over slot weight."""
+        if self.person_weights is None or self.slot_weights is None:
+            return self.person_weights
+        none = np.zeros_like(self.person_weights)
+        return np.divide(
+            self.person_weights, self.slot_weights, out=none, where=self.slot_weights > 0
+        )
+
+
+class Fold(NamedTuple):
+    """What a refit changes: margins are multiplied by e^temperature, then shifted.
+
+    For two classes the temperature multiplies the part of a margin that comes from the features.
+    """
+
+    temperature: float = 0.0
+    shift: float = 0.0
+
+    def into(self, weights: Floats) -> Floats:
+        """The weights whose margins are those of `weights` after the fold."""
+        result = weights * math.exp(self.temperature)
+        if weights.ndim == 1 or weights.shape[1] == 2:
+            result[-1] = weights[-1] + self._on_constant(weights)
+        return result
+
+    def out_of(self, weights: Floats) -> Floats:
+        """The weights before the fold, but for rounding; `weights` are those after it.
+
+        >>> fold = Fold(0.5, -1.0)
+        >>> fold.out_of(fold.into(np.array([1.0, 2.0, 3.0]))).round(9)
+        array([1., 2., 3.])
+        """
+        if self == Fold():
+            return weights
+        result = weights * math.exp(-self.temperature)
+        if weights.ndim == 1 or weights.shape[1] == 2:
+            result[-1] = weights[-1] - self._on_constant(weights)
+        return result
+
+    def _on_constant(self, weights: Floats) -> float | Floats:
+        """What the shift adds to the weights of the constant column."""
+        shift = self.shift / Transform.CONSTANT
+        return shift if weights.ndim == 1 else np.array([-shift, shift]) / 2
+
 
 SHARE = Fraction(1, 25)
 """The part of a fit's share that the refit spends."""
@@ -113,11 +190,14 @@ class Box:
         return math.nextafter(sqrt_down(sum((s * s for s in sides), Fraction(0))), math.inf)
 
 
-def classes_of(loss: Loss) -> int | None:
-    """The number of classes of a loss with probabilities; None for another, which has no refit."""
-    if isinstance(loss, Logistic):
-        return 2
-    return loss.classes if isinstance(loss, Softmax) else None
+def classes_of(loss: Loss) -> int:
+    """How many classes a loss gives probabilities to; a loss that gives none has no refit.
+
+    >>> from tidegate.learn.loss import Huber
+    >>> classes_of(Logistic()), classes_of(Softmax(10)), classes_of(Huber())
+    (2, 10, 0)
+    """
+    return max(2, loss.outputs) if isinstance(loss, Logistic | Softmax) else 0
 
 
 def left_for_descent(mu: float) -> float:
@@ -138,7 +218,7 @@ def noise_scales(loss: Loss, mu: float) -> tuple[float, ...]:
     [38.2, 22.1]
     """
     classes = classes_of(loss)
-    if classes is None:
+    if not classes:
         return ()
     reach = Fraction(Box(classes).sensitivity)
     spent = (sqrt_down(Fraction(mu) ** 2 * SHARE * part) for part in ROUNDS)
@@ -147,18 +227,18 @@ def noise_scales(loss: Loss, mu: float) -> tuple[float, ...]:
 
 def settings(loss: Loss, mu: float, divisor: Fraction) -> Mapping[str, float]:
     """The public numbers of a refit, if there is one; noise and sensitivity are of means."""
-    classes, scales = classes_of(loss), noise_scales(loss, mu)
-    if classes is None:
+    scales = noise_scales(loss, mu)
+    if not scales:
         return {}
     return {
         "refit_rounds": len(scales),
-        "refit_sensitivity": up(Fraction(Box(classes).sensitivity) / divisor),
+        "refit_sensitivity": up(Fraction(Box(classes_of(loss)).sensitivity) / divisor),
         **{f"refit_noise_scale_{i + 1}": scale / float(divisor) for i, scale in enumerate(scales)},
     }
 
 
 def fold_for(  # noqa: PLR0913 - each is one public number of the fit, or its records
-    weights: Weights,
+    weights: Floats,
     parts: Parts[Exact],
     *,
     loss: Loss,
@@ -183,19 +263,17 @@ def fold_for(  # noqa: PLR0913 - each is one public number of the fit, or its re
         new: The records of the fit as a fraction of all that the model has learnt from.
         perturb: The function that adds noise.
     """
-    classes, fold = classes_of(loss), Fold()
-    if classes is None:
-        return fold
-    box, share = Box(classes), class_shares[1] if len(class_shares) == 2 else 0.5
-    bits = exact_bits(parts.n, box.longest)
+    box, fold = Box(classes_of(loss)), Fold()
+    share = class_shares[1] if len(class_shares) == 2 else 0.5
     for sigma in noise_scales(loss, mu):
+        bits = exact_bits(parts.n, box.longest)
         work = partial(summed, weights=weights, fold=fold, box=box, bits=bits)
         mean = perturb(total(parts, work), sigma) / divisor
         fold = after(fold, mean, box=box, deviation=sigma / divisor, share=share)
     return Fold(fold.temperature, max(new, MIN_NEW_WEIGHT) * fold.shift)
 
 
-def summed(part: Exact, *, weights: Weights, fold: Fold, box: Box, bits: int) -> Floats:
+def summed(part: Exact, *, weights: Floats, fold: Fold, box: Box, bits: int) -> Floats:
     """The exact sum of a part's clipped vectors; sums of such sums are exact too."""
     margins = exact_margins(weights, part.rows)
     if box.classes == 2:

@@ -7,14 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tidegate.checks import positive, whole
-from tidegate.data.predicted import Predicted
+from tidegate.data.predicted import RESOLUTION, Predicted, Target
 from tidegate.data.records import Records
-from tidegate.data.target import RESOLUTION, Target
 from tidegate.learn.exact import Floats
-from tidegate.learn.measures.answers import Answers
-from tidegate.learn.measures.estimates import estimate
-from tidegate.learn.measures.forms import Ends
-from tidegate.learn.measures.measure import Kind, Measures
+from tidegate.learn.measures.estimates import Answers, estimate
+from tidegate.learn.measures.measure import Ends, Kind, Measures
 from tidegate.learn.measures.sums import EstimatedSums, Predictions
 from tidegate.learn.scores import Scores, score
 from tidegate.learn.target_scores import LAYOUT, TargetScores, score_targets

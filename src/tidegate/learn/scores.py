@@ -1,9 +1,10 @@
 """Scores: noisy counts of how a released model does on the records of the next step.
 
-Proof: docs/proofs/quality.md.
+`StepScores` is what those of classes and of a target have in common. Proof: docs/proofs/quality.md.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,13 +14,85 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse, whole
-from tidegate.learn.exact import array_of
+from tidegate.learn.exact import Floats, array_of
 from tidegate.learn.rules import RULES
-from tidegate.learn.score_cells import LAYOUTS, Cells, Floats, Indices, layout_of
-from tidegate.learn.step_scores import StepScores, shared
-from tidegate.privacy.bits import Bits
+from tidegate.learn.score_cells import LAYOUTS, Cells, Indices, layout_of
+from tidegate.learn.survey import total_of
 from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, laplace
+from tidegate.privacy.noise import Bits, gaussian, laplace
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepScores(ABC):
+    """The noisy counts or sums of one step. Anyone may see them.
+
+    Attributes:
+        kind: What is predicted.
+        suffers: What a drift alarm says if there are more errors.
+        slots: The number of slots of the step.
+        allowance: What each record paid.
+        cells: The number of records in each cell of the tables, plus noise.
+        persons: Whether persons are protected: then a person's admitted slots count for one
+            together, and others not at all.
+    """
+
+    kind: ClassVar[Literal["classes", "target"]]
+    suffers: ClassVar[str]
+
+    slots: int
+    allowance: Allowance
+    cells: Floats
+    persons: bool = False
+
+    @property
+    @abstractmethod
+    def predicted(self) -> dict[str, Any]:
+        """What they are about, as cards state it: the number of classes, or the target."""
+
+    @property
+    @abstractmethod
+    def errors(self) -> float:
+        """The noisy number of wrong answers, or sum of errors from 0 to 1 each."""
+
+    @property
+    @abstractmethod
+    def error_deviation(self) -> float:
+        """The deviation of the noise in `errors`."""
+
+    @property
+    @abstractmethod
+    def over_all(self) -> tuple[float, float]:
+        """The headline over all slots, usable or not, and the deviation of its noise."""
+
+    @abstractmethod
+    def _counted(self) -> tuple[float, float]:
+        """The noisy number of all slots, usable and not, and the deviation of its noise."""
+
+    @property
+    def total(self) -> float:
+        """How much all slots count together: their number, or an estimate if persons count."""
+        return total_of(*self._counted(), self.slots) if self.persons else self.slots
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for `of_json`."""
+        return {
+            "slots": self.slots,
+            **self.predicted,
+            "unit": self.allowance.unit,
+            "amount": self.allowance.amount,
+            "cells": self.cells.tolist(),
+            **({"persons": True} if self.persons else {}),
+        }
+
+
+def shared(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `StepScores`, as stored."""
+    return {
+        "slots": stored["slots"],
+        "allowance": Allowance(stored["unit"], stored["amount"]),
+        "cells": array_of(stored["cells"]),
+        "persons": bool(stored.get("persons", False)),
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +132,7 @@ class Scores(StepScores):
 
     @property
     def errors(self) -> float:
-        """The noisy number of wrong answers."""
+        """See `StepScores`: the number of wrong answers."""
         return float(self.counts[1])
 
     @property
@@ -119,7 +192,7 @@ def score(  # noqa: PLR0913 (records are three arrays)
         person_weights: How much each slot counts, if persons are protected.
         rules: The number of the public rules that it follows.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> y, usable = np.arange(1000) % 2, np.ones(1000, bool)
     >>> scores = score(y - 0.5, y, usable, classes=2, allowance=Allowance("mu", 1.0),
     ...                bits=NotPrivateBits(7))

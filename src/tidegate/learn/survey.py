@@ -14,17 +14,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from tidegate.checks import refuse, whole
-from tidegate.data.parts import Parts, total
-from tidegate.data.records import Records, zeroed
+from tidegate.data.records import Parts, Records, total, zeroed
 from tidegate.data.rows import Rows, entries_of, with_entries
-from tidegate.learn.exact import Floats, truncate
-from tidegate.learn.gradient import MAX_FEATURES, MAX_SLOTS
+from tidegate.learn.exact import MAX_FEATURES, MAX_SLOTS, Floats, truncate
 from tidegate.learn.rules import RULES, WITH_PAIRS
 from tidegate.learn.slot_weights import weighing
-from tidegate.privacy.bits import Bits
-from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, laplace
-from tidegate.privacy.rounding import sqrt_down, up
+from tidegate.privacy.budget import Allowance, sqrt_down, up
+from tidegate.privacy.noise import Bits, gaussian, laplace
 
 SQRT2 = Fraction(1.4142135623730951)
 """The float just above the square root of 2."""
@@ -191,7 +187,7 @@ def survey(  # noqa: PLR0913 - the records and public numbers
         persons: Whether persons are protected; then the records have person weights.
         rules: The number of the public rules that it follows.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> records = Records(np.full((4096, 1), 0.5), np.ones(4096, np.intp), np.ones(4096, bool))
     >>> found = survey(records, norm=1.0, classes=2, allowance=Allowance("mu", 0.5),
     ...                bits=NotPrivateBits(7))
@@ -240,32 +236,29 @@ def cells_of(
 
     The sums of products come last, if `pairs` asks for them.
     """
-    weighing(records, expected=False)
-    units = _units(records, norm, bits)
-    squared = with_entries(units, entries_of(units) ** 2)
-    squares = np.asarray(squared.sum(axis=0)).reshape(-1)
-    counts = np.bincount(records.y[records.usable], minlength=classes)
-    if counts.size != classes:
-        raise refuse("classes", f"{classes} class indices", shown="another class index")
-    unusable = np.count_nonzero(~records.usable)
-    sums = np.asarray(units.sum(axis=0)).reshape(-1)
-    more = _products(units, units) if pairs else NO_PAIRS
-    return np.concatenate([sums, squares, counts, [unusable, squares.sum()], more], dtype=float)
+    records = weighing(records, expected=False)
+    return _cells(records, np.ones(records.n), _units(records, norm, bits), classes, pairs=pairs)
 
 
 def cells_of_persons(  # noqa: PLR0913 - the records and public numbers
     records: Records, *, norm: float, classes: int, bits: int, shares: int, pairs: bool = False
 ) -> Floats:
     """The exact sums over a part in which each slot counts as much as its person weight says."""
-    weighing(records, expected=False, persons=True)
-    units = _units(records, norm, bits)
-    squared = with_entries(units, entries_of(units) ** 2)
+    records = weighing(records, expected=False, persons=True)
     parts = truncate(np.asarray(records.person_weights), shares)
+    return _cells(records, parts, _units(records, norm, bits), classes, pairs=pairs)
+
+
+def _cells(records: Records, parts: Floats, units: Rows, classes: int, *, pairs: bool) -> Floats:
+    """The sums of rows, of which each counts as much as its part says.
+
+    Products and sums are exact, in any order: features, squares and parts are on lattices.
+    """
+    squared = with_entries(units, entries_of(units) ** 2)
     usable = np.where(records.usable, parts, 0)
-    counts = np.bincount(records.y, usable, minlength=classes)
+    counts = np.bincount(records.y[records.usable], parts[records.usable], minlength=classes)
     if counts.size != classes:
         raise refuse("classes", f"{classes} class indices", shown="another class index")
-    # Products and sums are exact, in any order: features, squares and weights are on lattices.
     sums, squares = np.asarray(units.T @ usable), np.asarray(squared.T @ usable)
     more = _products(units, units * usable[:, None]) if pairs else NO_PAIRS
     return np.concatenate([sums, squares, counts, [(parts - usable).sum(), squares.sum()], more])

@@ -15,15 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse, whole
-from tidegate.learn.bins import level_of
-from tidegate.learn.exact import Floats, array_of, truncate
-from tidegate.learn.gradient import MAX_SLOTS
-from tidegate.learn.step_scores import StepScores, shared
+from tidegate.learn.exact import MAX_SLOTS, Floats, array_of, truncate
+from tidegate.learn.score_cells import level_of, noise_scale
+from tidegate.learn.scores import StepScores, shared
 from tidegate.learn.survey import lattice_bits, person_bits
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import Allowance
-from tidegate.privacy.noise import gaussian, laplace
-from tidegate.privacy.rounding import sqrt_down, up
+from tidegate.privacy.noise import Bits, gaussian, laplace
 
 LAYOUT = "target-1"
 """The version of the rules below; scores of another version, or of classes, cannot be read."""
@@ -92,11 +89,8 @@ def scales(allowance: Allowance) -> Kinds:
     >>> scales(Allowance("mu", 1.0)).truth, scales(Allowance("epsilon", 1.0)).square
     (4.000000000000001, 3.2)
     """
-    amount = Fraction(allowance.amount)
-    if allowance.unit == "epsilon":
-        return Kinds(*(up(1 / weight / amount) for weight in INVERSE_SCALE))
-    squared = (1 / weight / amount**2 for weight in PRECISION)
-    return Kinds(*(math.nextafter(sqrt_down(each), math.inf) for each in squared))
+    weights = INVERSE_SCALE if allowance.unit == "epsilon" else PRECISION
+    return Kinds(*(noise_scale(allowance, 1 / weight) for weight in weights))
 
 
 def deviations(allowance: Allowance) -> Kinds:
@@ -209,7 +203,7 @@ class TargetScores(StepScores):
 
     @property
     def errors(self) -> float:
-        """The noisy sum of errors, each from 0 to 1: half of |e|."""
+        """See `StepScores`: each is half of |e|."""
         return float(self.sums[SUMS.index("absolute")])
 
     @property
@@ -264,7 +258,7 @@ def score_targets(  # noqa: PLR0913 (records are three arrays)
         bits: Source of randomness.
         person_weights: How much each slot counts, if persons are protected.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> truths, usable = np.linspace(-1, 1, 1000), np.ones(1000, bool)
     >>> scores = score_targets(truths / 2, truths, usable, low=0.0, high=60.0,
     ...                        allowance=Allowance("mu", 1.0), bits=NotPrivateBits(7))

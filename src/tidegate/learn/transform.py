@@ -1,25 +1,29 @@
 """What happens to clipped rows before a model reads them: nothing, or a public transform.
 
-The transform comes from surveys (`learn/moments.py`) and belongs to a release. It is a function of
-one record and public numbers: a row is centred, scaled, mixed, clipped, and gets a constant column.
-Proof that it keeps the norm: docs/proofs/survey.md.
+The transform comes from surveys (`learn/preparation.py`) and belongs to a release. It is a function
+of one record and public numbers: a row is centred, scaled, mixed, clipped, and gets a constant
+column. Proof that it keeps the norm: docs/proofs/survey.md.
 """
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.maps.center import NO_MIX, CenterScale, centred_rows
-from tidegate.data.maps.mix import mixes, on_mix_lattice
+from tidegate.checks import InvalidValueError, Later, refuse
 from tidegate.data.records import Piece, PieceOf, Records, zeroed
-from tidegate.data.rows import Rows
-from tidegate.learn.symmetric import product, solved
+from tidegate.data.rows import NO_MIX, Rows, centred_rows, mixes, on_mix_lattice
+from tidegate.learn.exact import product, solved
+
+if TYPE_CHECKING:
+    from tidegate.data import maps
+    from tidegate.data.maps import CenterScale
+else:
+    maps = Later("tidegate.data.maps")
 
 Floats32 = NDArray[np.float32]
 Weights = NDArray[np.float64]
@@ -84,7 +88,7 @@ class Prepared:
         columns = weights.reshape(len(weights), -1)
         return columns, np.zeros(columns.shape[1])
 
-    def feature_maps(self) -> list[CenterScale]:
+    def feature_maps(self) -> list["CenterScale"]:
         """The same as transformers of scikit-learn, to be applied in order."""
         return []
 
@@ -178,10 +182,11 @@ class Transform(Prepared):
         """
         return centred_rows(X, self.center, self.scale, self.CONSTANT, self.mix)
 
-    def feature_maps(self) -> list[CenterScale]:
+    def feature_maps(self) -> list["CenterScale"]:
         """The transform as one transformer of scikit-learn."""
         mix = self.mix if self.mix.size else None
-        return [CenterScale(center=self.center, scale=self.scale, constant=self.CONSTANT, mix=mix)]
+        numbers = {"center": self.center, "scale": self.scale, "mix": mix}
+        return [maps.CenterScale(**numbers, constant=self.CONSTANT)]
 
     def records(self, part: Records) -> Records:
         """The records with transformed rows; an unusable slot is all zeros, also its constant."""

@@ -1,18 +1,17 @@
 """Budgets, shares, the ledger and its certificate, and amplification by sampling."""
 
-from tidegate.privacy.allocation import Allocation, Paper, Tapered
-from tidegate.privacy.amplification import epsilon_for_sample
 from tidegate.privacy.budget import (
     ApproxDP,
     Budget,
     PureDP,
+    epsilon_for_sample,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
 )
 from tidegate.privacy.ledger import Ledger, LedgerError, Line, Paid
-from tidegate.privacy.shares import Shares, certify
-from tidegate.schedule.levels import Certificate
+from tidegate.privacy.shares import Allocation, Paper, Shares, Tapered, certify
+from tidegate.schedule.fit import Certificate
 
 __all__ = [
     "Allocation",

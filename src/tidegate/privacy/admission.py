@@ -24,7 +24,7 @@ one after the other, each stream counting its own steps: only their number matte
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, floor
@@ -147,7 +147,7 @@ class Admission:
 
     def _within_period(self, ranges: Ranges, step: int) -> Ranges:
         """The part of ranges that lies in the period that ends with a step."""
-        if self.period is None:
+        if not self.period:
             return ranges
         start = step - self.period + 1
         return [(max(first, start), stop) for first, stop in ranges if stop > start]
@@ -165,7 +165,7 @@ class Admission:
 
     def _decide(self, histories: Histories, steps: StepArray) -> NDArray[np.bool_]:
         """Which persons are admitted, each in a step of its own."""
-        if self.period is not None:
+        if self.period:
             histories = self._clipped(histories, steps - self.period + 1)
         low, high = self._bracket(histories, steps)
         limit = self.contributions * self._unit
@@ -250,8 +250,8 @@ class Admission:
         # The last step of each person, after all steps before it and without a period.
         last = histories.stops[offsets[1:][filled] - 1] - 1
         whole = _without_last(histories, filled)
-        over[filled] = ~_for_life(self)._decide(whole, last)
-        if self.period is None:
+        over[filled] = ~replace(self, period=None)._decide(whole, last)
+        if not self.period:
             return over
         suspects = np.flatnonzero(over)  # what is fine for life is fine in every period
         steps = _sums(histories.stops - histories.starts, offsets)[suspects]
@@ -304,7 +304,7 @@ class Admission:
 
         It is 0 for ever without a period, and where fits read all of the history.
         """
-        if self.period is None or self.look_back is None:
+        if not (self.period and self.look_back):
             return 0
         read = max(now + 1, self.first) - self.look_back
         return max(0, min(now - self.period + 1, read))
@@ -318,16 +318,6 @@ class Admission:
             measured=self.measured,
             period=self.period,
         )
-
-
-def _for_life(admission: Admission) -> Admission:
-    """The same without a period."""
-    return Admission(
-        rises=admission.rises,
-        contributions=admission.contributions,
-        measured=admission.measured,
-        streams=admission.streams,
-    )
 
 
 def _expanded(offsets: StepArray, persons: StepArray) -> StepArray:

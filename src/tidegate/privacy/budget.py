@@ -1,6 +1,8 @@
 """Budgets: the bound on the privacy loss of any one record over all time.
 
-The conversion between (epsilon, delta) and mu is proved in docs/proofs/budget.md.
+docs/proofs/budget.md proves the conversion between (epsilon, delta) and mu, and
+docs/proofs/amplification.md what a mechanism may spend on a sample. What a budget gives as a float
+is rounded to the safe side.
 """
 
 import math
@@ -11,10 +13,42 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import ClassVar, Literal, NamedTuple
 
-from flint import arb, ctx
+from flint import arb, ctx, fmpq
 
 from tidegate.checks import between, positive, refuse, whole
-from tidegate.privacy.rounding import down, sqrt_down, up
+
+
+def down(value: Fraction) -> float:
+    """The largest float that is not above a non-negative rational.
+
+    >>> down(Fraction(1, 3)) <= Fraction(1, 3) < math.nextafter(down(Fraction(1, 3)), 1)
+    True
+    """
+    number = float(value)
+    return number if number <= value else math.nextafter(number, 0.0)
+
+
+def sqrt_down(value: Fraction) -> float:
+    """The largest float whose square is not above a non-negative rational.
+
+    >>> sqrt_down(Fraction(1, 4)), Fraction(sqrt_down(Fraction(2))) ** 2 < 2
+    (0.5, True)
+    """
+    # An integer root of value * 4^shift with at least 54 bits determines all 53 bits of a float.
+    shift = max(0, 54 - (value.numerator.bit_length() - value.denominator.bit_length()) // 2)
+    root = math.isqrt((value.numerator << 2 * shift) // value.denominator)
+    return down(Fraction(root, 1 << shift))
+
+
+def up(value: Fraction) -> float:
+    """The smallest float that is not below a non-negative rational.
+
+    >>> up(Fraction(1, 2)), up(Fraction(1, 3)) > Fraction(1, 3)
+    (0.5, True)
+    """
+    number = float(value)
+    return number if number >= value else math.nextafter(number, math.inf)
+
 
 PRECISIONS = (128, 512, 2048, 8192)
 """Bits of ball arithmetic, tried in turn until a comparison is decided."""
@@ -281,3 +315,26 @@ def _delta(epsilon: float, mu: float, precision: int) -> arb:
 
 def _phi(value: arb) -> arb:
     return (-value / arb(2).sqrt()).erfc() / 2
+
+
+def epsilon_for_sample(epsilon: float, sample: int, size: int) -> float:
+    """The epsilon that a mechanism may spend on its sample, rounded down.
+
+    If the mechanism is that private for the `sample` records it reads, and these are drawn without
+    replacement from `size` records, then the fit is `epsilon`-private for each of the `size`:
+
+        epsilon = ln(1 + (sample/size)(e^epsilon_for_sample - 1))
+
+    >>> round(epsilon_for_sample(1.0, sample=1000, size=10_000), 4)
+    2.9005
+    """
+    positive("epsilon", epsilon)
+    whole("sample", sample)
+    whole("size", size, least=sample)
+    for precision in (128, 512, 2048):
+        with ctx.workprec(precision):
+            ball = (arb(epsilon).expm1() * arb(fmpq(size, sample))).log1p()
+        if ball.is_finite() and ball.rel_accuracy_bits() > 64:
+            mantissa, exponent = map(int, ball.lower().man_exp())
+            return down(Fraction(mantissa) * Fraction(2) ** exponent)
+    raise refuse("epsilon", "small enough to compute with, such as 10", epsilon)

@@ -74,7 +74,7 @@ class Compact:
         limit = self.contributions * self.scale
         yes = known & (low + error <= limit)
         decisions = np.where(yes, YES, UNSURE).astype(np.int8)
-        if self.period is None:
+        if not self.period:
             decisions[known & (low > limit)] = NO
         return decisions
 
@@ -91,13 +91,13 @@ class Compact:
         lasts = (states >> np.uint64(32)).astype(np.int64) - 1
         low = (states >> np.uint64(8)).astype(np.int64) & _MAX_UNITS
         error = states.astype(np.int64) & _MAX_ERROR
-        first = 0 if self.period is None else np.maximum(step - self.period + 1, 0)
+        first = np.maximum(step - self.period + 1, 0) if self.period else 0
         gone = unknown | (lasts < first)
         lasts[gone], low[gone], error[gone] = NEVER, 0, 0
         more, inexact = self._rises(lasts, step)
         known = ~unknown & (step <= _MAX_STEP)
         low, error = low + more, error + inexact
-        if self.period is not None:
+        if self.period:
             low, error = low + error, np.zeros_like(error)
         return step, low, error, known
 
@@ -117,7 +117,7 @@ class Compact:
         decision may include but need not.
         """
         units = cost * self.scale
-        low = floor(units) if self.period is None else ceil(units)
+        low = ceil(units) if self.period else floor(units)
         parts = [[last], [min(low, _MAX_UNITS)], [max(ceil(units) - low, 0)]]
         step, low_, error = np.array(parts, np.int64)
         return int(_packed(step, low_, error, np.array([last <= _MAX_STEP]))[0])

@@ -8,7 +8,7 @@ from math import lcm
 from typing import NamedTuple
 
 from tidegate.checks import StoreError, whole
-from tidegate.schedule import RecordFit, Span, Steps
+from tidegate.schedule.fit import RecordFit, Span, Steps
 
 
 class Line(NamedTuple):
@@ -89,7 +89,7 @@ class Ledger:
         self.last = -1
         self._recall = recall
         self._survey, self._surveyed = survey, 0
-        self._steps = Steps() if steps is None else steps
+        self._steps = steps or Steps()
         self._limit = None if limit is None else limit.as_integer_ratio()
         self._unit = 1  # totals count units of 1/_unit: far faster to add than Fractions
         self._starts: list[int] = []  # the first step of each run, ascending
@@ -112,8 +112,8 @@ class Ledger:
 
     def take_survey(self, span: Span) -> None:
         """Charge the records of the next step for its survey: once, before the step's fits."""
-        steps = self._steps.whole(span)
-        if steps is None or steps.start != self._surveyed or steps.size < 1:
+        steps = self._steps.whole(span) or Span(0, 0)
+        if steps.start != self._surveyed or steps.size < 1:
             done = self._steps.count(self._surveyed)
             raise LedgerError(
                 f"records before {done} have paid for their surveys: "
@@ -129,7 +129,7 @@ class Ledger:
 
     def charge(self, span: Span, share: Fraction) -> None:
         """Charge a share to every record of a span, outside of any plan."""
-        if self._recall is not None:
+        if self._recall:
             raise LedgerError("this ledger belongs to a plan: post lines of that plan instead")
         self._charge([(span, share)])
 
@@ -222,7 +222,7 @@ class Ledger:
 
     def settle(self, before: int) -> None:
         """Declare that earlier steps will be charged all together or never again."""
-        if self._recall is None:
+        if not self._recall:
             raise LedgerError(
                 "only a ledger that belongs to a plan can settle: get one from Plan.ledger()"
             )
@@ -252,7 +252,7 @@ class Ledger:
         """What a record has paid so far."""
         step = self._steps.step_of(whole("record", record, least=0))
         if step < self._settled:
-            if self._recall is None:
+            if not self._recall:
                 before = self._steps.count(self._settled)
                 raise LedgerError(
                     f"what record {record} has paid is forgotten: ask for record {before} or later"

@@ -3,7 +3,7 @@
 import math
 
 from tidegate.privacy.budget import gaussian_mu
-from tidegate.privacy.person import Person
+from tidegate.privacy.person import EACH_RECORD, Protects
 
 LARGEST_FACTOR = 1e6
 """A larger e^epsilon is not written as a number, which would tell readers nothing."""
@@ -28,27 +28,25 @@ def amounts(epsilon: float, delta: float) -> str:
     return f"epsilon = {epsilon:g}" + (f", delta = {delta:g}" if delta else "")
 
 
-def whom(person: Person | None) -> str:
+def whom(protects: Protects) -> str:
     """Whom a budget protects.
 
-    >>> whom(None)
+    >>> from tidegate.privacy.person import Person
+    >>> whom(EACH_RECORD)
     'any one record'
     >>> whom(Person(contributions=4)), whom(Person(contributions=4, period=30))
     ('any one person', 'what any one person does within any 30 consecutive steps')
     """
-    if person is None:
-        return "any one record"
-    if person.period is None:
-        return "any one person"
-    return f"what any one person does within {_steps(person.period)}"
+    return protects.words.whom
 
 
-def meaning(epsilon: float, delta: float, person: Person | None = None) -> str:
+def meaning(epsilon: float, delta: float, protects: Protects = EACH_RECORD) -> str:
     """What a budget promises about any one record or person: as a bet, then the definition.
 
     With a delta, some outcomes can become more than e^epsilon times as likely, so the text must
     not deny it. What holds is P(S) <= e^epsilon P'(S) + delta, for every set S of outcomes.
 
+    >>> from tidegate.privacy.person import Person
     >>> print(meaning(1.0, 0.0))
     Someone who knows all other records and sees every release wins at most 73.2 % of bets on which
     of two equally likely contents a record has; a blind guess wins 50 %. Formally: replace the
@@ -74,44 +72,24 @@ def meaning(epsilon: float, delta: float, person: Person | None = None) -> str:
         why = ", because all noise is Gaussian"
         stays = f"at most {factor} times what it was, plus {_exact(delta)}"
         change = f"the probability of every set of outcomes stays {stays}"
-    if person is None:
-        contents, replaced, counted = "a record has", "any one record", ""
-    else:
-        within = "" if person.period is None else f" within {_steps(person.period)}"
-        contents = f"all records of a person{within} together have"
-        replaced = f"any number of records of any one person{within}"
-        counted = f" {until(person)}"
+    words = protects.words
     return (
         "Someone who knows all other records and sees every release wins at most "
-        f"{bets_won(epsilon, delta):g} % of bets on which of two equally likely contents {contents}"
-        f"{why}; a blind guess wins 50 %. Formally: replace the content of {replaced}, and "
-        f"{change}.{counted}"
-    )
+        f"{bets_won(epsilon, delta):g} % of bets on which of two equally likely contents "
+        f"{words.contents}{why}; a blind guess wins 50 %. Formally: replace the content of "
+        f"{words.replaced}, and {change}. {words.until}"
+    ).rstrip()
 
 
-def until(person: Person) -> str:
-    """How long the records of a person count.
+def until(protects: Protects) -> str:
+    """How long the records of a person count; empty if records are protected.
 
+    >>> from tidegate.privacy.person import Person
     >>> print(until(Person(contributions=1, period=7)))
     Within any 7 consecutive steps, the records of a person count until all of them together have
     cost what one record may cost; later ones keep their place and are not learnt from.
     """
-    records = "The records of a person"
-    if person.period is not None:
-        records = f"Within {_steps(person.period)}, the records of a person"
-    cost = f"{_times(person.contributions)}what one record may cost"
-    return (
-        f"{records} count until all of them together have cost {cost}; later ones keep their place "
-        "and are not learnt from."
-    )
-
-
-def _steps(period: int) -> str:
-    return "any one step" if period == 1 else f"any {period:,} consecutive steps"
-
-
-def _times(contributions: int) -> str:
-    return "" if contributions == 1 else f"{contributions:,} times "
+    return protects.words.until
 
 
 def bets_won(epsilon: float, delta: float) -> float:
@@ -128,9 +106,10 @@ def bets_won(epsilon: float, delta: float) -> float:
     return min(1000, math.ceil(1000 * won + 1e-9)) / 10  # the 1e-9 covers float errors
 
 
-def paid_so_far(share: float, person: Person | None = None) -> str:
+def paid_so_far(share: float, protects: Protects = EACH_RECORD) -> str:
     """What the most-charged record has paid, worded so that 100 % is not taken for an alarm.
 
+    >>> from tidegate.privacy.person import Person
     >>> print(paid_so_far(0.5714))
     The most-charged record has paid 57.2 % of its budget; no record can ever pay more than 100 %.
     >>> print(paid_so_far(1.0))
@@ -141,12 +120,10 @@ def paid_so_far(share: float, person: Person | None = None) -> str:
     All records of a person together never cost more than 4 times what one record may cost.
     """
     rounded = f"The most-charged record has paid {math.ceil(1000 * share - 1e-9) / 10:g} %"
-    if person is not None:
-        within = "" if person.period is None else f" within {_steps(person.period)}"
-        most = f"{_times(person.contributions)}what one record may cost"
+    if protects.persons:
         return (
             f"{rounded} of what one record may cost, and no record can pay more. All records of a "
-            f"person{within} together never cost more than {most}."
+            f"person{protects.within} together never cost more than {protects.cost}."
         )
     paid = f"{rounded} of its budget"
     if share < 1:

@@ -4,21 +4,86 @@ A sample is computed from uniform bits by inversion in float64, with a bound on 
 the bound does not settle which lattice point is nearest, the same bit strings are extended and the
 sample is computed again in ball arithmetic. So the result is a function of the ideal output alone,
 and just as private. docs/proofs/noise.md derives every bound below.
+
+The bits come from the operating system, or from a seed, which is not private.
 """
 
 import math
+import os
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from tidegate.checks import between, positive, refuse
-from tidegate.privacy.bits import Bits, Words
+from tidegate.checks import between, positive, refuse, whole
+
+Words = NDArray[np.uint64]
+
+
+class Bits(Protocol):
+    """A source of independent fair bits, in words of 64."""
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody can predict or repeat the bits, which a private release requires."""
+
+    def words(self, count: int) -> Words:
+        """The next `count` words; no bit is returned twice."""
+
+
+class SystemBits:
+    """The operating system's cryptographic generator; no state is kept that a fork could copy.
+
+    >>> SystemBits().private, SystemBits().words(3).shape
+    (True, (3,))
+    """
+
+    private = True
+
+    def words(self, count: int) -> Words:
+        """The next `count` words."""
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+class NotPrivateBits:
+    """Bits that anyone who knows the seed can repeat: for studies and tests, never for a release.
+
+    Args:
+        seed: A whole number; the same seed gives the same bits on every machine.
+        place: Whole numbers that identify one use of the seed; each place has its own bits.
+
+    >>> bits = NotPrivateBits(7)
+    >>> bits.private, [hex(word) for word in bits.words(2)]
+    (False, ['0x78046c3e44c57fae', '0x6d17e4bdf94f8ac5'])
+    >>> bool(NotPrivateBits(7, 0).words(1) == NotPrivateBits(7, 1).words(1))
+    False
+    """
+
+    private = False
+
+    def __init__(self, seed: int, *place: int) -> None:
+        sequence = np.random.SeedSequence(whole("seed", seed, least=0), spawn_key=place)
+        self._stream = np.random.Philox(sequence)
+
+    def words(self, count: int) -> Words:
+        """The next `count` words."""
+        return self._stream.random_raw(count)
+
 
 Floats = NDArray[np.float64]
+
+
+def bits_of(seed: int | None, *place: int) -> Bits:
+    """Private bits; given a seed, bits for a place that anyone with the seed can repeat.
+
+    >>> bits_of(None).private, bits_of(7, 1).private
+    (True, False)
+    """
+    return SystemBits() if seed is None else NotPrivateBits(seed, *place)
+
 
 FUNCTION_ERROR = 2.0**-47
 """Assumed of `scipy.special.ndtri` and `numpy.log`: |computed - true| <= this * (1 + |true|).
@@ -69,7 +134,7 @@ def gaussian(center: Floats, sigma: float, bits: Bits) -> Floats:
         sigma: The standard deviation of every coordinate.
         bits: The source of random bits.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> gaussian(np.zeros(3), 1.0, NotPrivateBits(7))
     array([ 0.72441101, -0.79580688, -0.90969849])
     """
@@ -85,7 +150,7 @@ def laplace(center: Floats, scale: float, bits: Bits) -> Floats:
         scale: The mean absolute value of the noise; its standard deviation is sqrt(2) times that.
         bits: The source of random bits.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> laplace(np.zeros(3), 1.0, NotPrivateBits(7))
     array([ 0.75753784, -0.85296631, -1.01339722])
     """
@@ -104,7 +169,7 @@ def l2_laplace(center: Floats, scale: float, bits: Bits) -> Floats:
         scale: The L2 sensitivity over epsilon.
         bits: The source of random bits.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> l2_laplace(np.zeros(3), 1.0, NotPrivateBits(7))
     array([ 2.09890747, -2.30578613, -2.63580322])
     """

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
-from tidegate.checks import refuse, whole
+from tidegate.checks import refuse, whole, written
 from tidegate.privacy.budget import MAX_CONTRIBUTIONS, Budget
 
 PERSON_NEIGHBOURS = (
@@ -18,6 +18,17 @@ MAX_DENOMINATOR = 1000
 
 MAX_TYPICAL = 2**20
 """The largest `typical`; as for contributions, far beyond what leaves a useful model."""
+
+
+class Words(NamedTuple):
+    """How texts speak of whom a budget protects."""
+
+    whom: str
+    in_stream: str  # as part of a stream
+    contents: str  # two contents of which look alike
+    replaced: str  # what neighbouring streams differ in
+    limits: str = ""  # how much one may contribute
+    until: str = ""  # how long records count, in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +79,38 @@ class Person:
             },
         }
 
+    @property
+    def within(self) -> str:
+        """In which steps a person is protected; empty for life."""
+        if not self.period:
+            return ""
+        steps = "one step" if self.period == 1 else f"{self.period:,} consecutive steps"
+        return f" within any {steps}"
+
+    @property
+    def cost(self) -> str:
+        """The most that all records of a person cost together."""
+        times = "" if self.contributions == 1 else f"{self.contributions:,} times "
+        return f"{times}what one record may cost"
+
+    @property
+    def words(self) -> Words:
+        """How texts speak of persons."""
+        within = self.within
+        whom = f"what any one person does{within}"
+        period = f"period {self.period:,} steps" if self.period else "for life"
+        before = f"{within.strip().capitalize()}, the" if within else "The"
+        return Words(
+            whom=whom if within else "any one person",
+            in_stream=whom if within else "a person with records in the stream",
+            contents=f"all records of a person{within} together have",
+            replaced=f"any number of records of any one person{within}",
+            limits=f"persons, {period}; contributions {self.contributions:,}: what all records of "
+            f"a person may cost, in units of one record; typical {self.typical}",
+            until=f"{before} records of a person count until all of them together have cost "
+            f"{self.cost}; later ones keep their place and are not learnt from.",
+        )
+
     def check(self, budget: Budget, *, sample: int | None = None) -> None:
         """Refuse a budget for another number of contributions, and samples."""
         if budget.contributions != self.contributions:
@@ -87,7 +130,11 @@ class EachRecord:
 
     persons = False
     contributions = 1
-    typical = None
+    typical = Fraction(1)
+    period = None
+    within = ""
+    cost = "its budget"
+    words = Words("any one record", "a record of the stream", "a record has", "any one record")
 
     def entries(self) -> dict[str, Any]:
         """See `Person`: nothing, cards are about records unless they say otherwise."""
@@ -109,7 +156,7 @@ def typical_slots(value: object) -> Fraction:
     >>> typical_slots(2.5), typical_slots("5/2"), typical_slots(3)
     (Fraction(5, 2), Fraction(5, 2), Fraction(3, 1))
     """
-    text = str(value) if isinstance(value, str | int | float | Fraction) else ""
+    text = written(value) if isinstance(value, str | int | float | Fraction) else ""
     try:
         # No exponent: 10 to the power of a billion would take for ever.
         exact = Fraction(text) if len(text) < 30 and "e" not in text.lower() else Fraction(0)

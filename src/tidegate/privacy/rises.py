@@ -166,8 +166,8 @@ class Chain:
 
     def _fits(self, step: int) -> tuple[list[int], list[Fraction]]:
         """How many steps each fit reads before this one, ascending, and the sums of shares."""
-        if (known := self._cache.get(step)) is not None:
-            return known
+        if step in self._cache:
+            return self._cache[step]
         found = sorted(
             (step - fit.span.start, self.shares.of(fit))
             for now in self.schedule.reads(step)

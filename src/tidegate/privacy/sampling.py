@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import whole
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 
 
 def draw(sample: int, size: int, bits: Bits) -> NDArray[np.intp]:
@@ -12,7 +12,7 @@ def draw(sample: int, size: int, bits: Bits) -> NDArray[np.intp]:
 
     Floyd's algorithm: its cost grows with the sample, not with the span.
 
-    >>> from tidegate.privacy.bits import NotPrivateBits
+    >>> from tidegate.privacy.noise import NotPrivateBits
     >>> draw(3, 100, NotPrivateBits(7))
     array([23, 69, 90])
     """

@@ -1,21 +1,81 @@
-"""Shares: raw shares, scaled so that no record ever pays more than 1.
+"""Shares: how a budget is divided among levels, scaled so that no record ever pays more than 1.
 
-Each schedule certifies the most that a record pays before scaling. docs/proofs/certificate.md
-derives the closed forms, and tests/laws compares them with brute force.
+An allocation gives raw shares; each schedule certifies the most that a record pays before scaling.
+docs/proofs/certificate.md derives the closed forms, and tests/laws compares them with brute force.
 """
 
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 from tidegate.checks import refuse
-from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
-from tidegate.schedule import Fit
-from tidegate.schedule.levels import Certificate, Levels
-from tidegate.schedule.protocol import Charged
-from tidegate.schedule.registry import SCHEDULES
+from tidegate.schedule.fit import Certificate, Fit, Levels
+from tidegate.schedule.protocol import SCHEDULES, Charged
 from tidegate.schedule.twostream import Target
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The paper's own split: updates of all levels have the same noise.
+
+    >>> from tidegate.privacy import ApproxDP, PureDP
+    >>> Paper().rate_for(PureDP(1.0)), Paper().rate_for(ApproxDP(1.0, 1e-6))
+    (Fraction(1, 2), Fraction(1, 4))
+    """
+
+    name: ClassVar[str] = "paper"
+
+    def rate_for(self, budget: Budget) -> Fraction:
+        """The rate that keeps the noise the same when the number of records doubles."""
+        return budget.even_rate
+
+    def levels_for(self, budget: Budget) -> Levels:
+        """The raw shares of levels under a budget."""
+        return Levels(rate=self.rate_for(budget), power=budget.power)
+
+
+@dataclass(frozen=True)
+class Tapered:
+    """Shares that fall more slowly from level to level, so that larger fits have less noise.
+
+    In every phase of Continual and Basic, updates get all the budget that bases leave.
+
+    Args:
+        rate: The ratio of the shares of two successive levels, above the rate of `Paper` and below
+            1. The default is 7/10 for a pure budget and 1/2 for a Gaussian one: the noise of a fit
+            on n records then falls about as n^-1/2, as the sampling error does.
+
+    >>> from tidegate.privacy import ApproxDP
+    >>> Tapered().rate_for(ApproxDP(1.0, 1e-6))
+    Fraction(1, 2)
+    """
+
+    rate: Fraction | None = None
+
+    name: ClassVar[str] = "tapered"
+
+    def __post_init__(self) -> None:
+        rate: object = self.rate
+        if rate is not None and not (isinstance(rate, Fraction) and 0 < rate < 1):
+            raise refuse("rate", "a Fraction above 0 and below 1", rate)
+
+    def rate_for(self, budget: Budget) -> Fraction:
+        """The rate, which must be above that of `Paper` for the same budget."""
+        if not self.rate:
+            return budget.tapered_rate
+        if not budget.even_rate < self.rate:
+            allowed = f"above {budget.even_rate} and below 1 for this budget"
+            raise refuse("rate", allowed, shown=str(self.rate))
+        return self.rate
+
+    def levels_for(self, budget: Budget) -> Levels:
+        """The raw shares of levels under a budget, scaled to leave nothing over."""
+        return Levels(rate=self.rate_for(budget), power=budget.power, filled=True)
+
+
+Allocation = Paper | Tapered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +136,9 @@ class Shares:
     def of(self, fit: Fit) -> Fraction:
         """The share of a fit, which depends only on its role, level and phase."""
         key = fit[4:7]
-        share = self._cache.get(key)
-        if share is None:
-            raw = self.schedule.raw_share(fit, self.levels)
-            share = self._cache[key] = raw * self._scale
-        return share
+        if key not in self._cache:
+            self._cache[key] = self.schedule.raw_share(fit, self.levels) * self._scale
+        return self._cache[key]
 
 
 def certify(schedule: Charged, levels: Levels) -> Certificate:

@@ -4,8 +4,8 @@ from bisect import bisect_right
 from fractions import Fraction
 
 from tidegate.privacy.shares import Shares
-from tidegate.schedule import Fit, Span
-from tidegate.schedule.binary import is_power, log2
+from tidegate.schedule.doubling import is_power, log2
+from tidegate.schedule.fit import Fit, Span
 
 
 class TargetPhases:

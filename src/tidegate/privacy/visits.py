@@ -50,7 +50,7 @@ def visits(admission: Admission) -> list[Visits]:
     """
     rises = admission.rises
     most = admission.contributions
-    if admission.period is not None:
+    if admission.period:
         most = min(most, admission.period)
     anyhow = Visits(None, Fraction(1), most)
     match rises:
@@ -91,8 +91,8 @@ def _further(admission: Admission, start: int, every: int, number: int) -> Fract
 def _admitted(admission: Admission, start: int, every: int) -> int | None:
     """In how many steps a person is admitted; None if no refusal is found."""
     most, period = MAX_STAY if every == 1 else MAX_VISITS, admission.period
-    within = None if period is None else -(-period // every)
-    ends = most if within is None else min(most, within)
+    within = -(-period // every) if period else 0
+    ends = min(most, within or most)
 
     def cost(number: int) -> Fraction:
         return admission.cost(_visited(start, every, number))

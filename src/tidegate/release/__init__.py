@@ -1,9 +1,24 @@
 """Releases: published models, each with a card that says what it is and what it cost."""
 
-from tidegate.release.card import About, Card, Release, canonical, described, make_card
-from tidegate.release.hash_chain import FIRST, StoredRelease, release_hash, seal
+from typing import TYPE_CHECKING, Any
+
+from tidegate.checks import Later
+from tidegate.release.card import (
+    FIRST,
+    About,
+    Card,
+    Release,
+    StoredRelease,
+    canonical,
+    described,
+    make_card,
+    release_hash,
+    seal,
+)
 from tidegate.release.markdown import to_markdown
-from tidegate.release.model import LinearModel, Model, RegressionModel
+
+if TYPE_CHECKING:
+    from tidegate.release.model import LinearModel, Model, RegressionModel
 
 __all__ = [
     "FIRST",
@@ -21,3 +36,15 @@ __all__ = [
     "seal",
     "to_markdown",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load models on first use: they are estimators of scikit-learn."""
+    if name in __all__:
+        return getattr(Later("tidegate.release.model"), name)
+    raise AttributeError(f"module 'tidegate.release' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """All public names, also those that are not loaded yet."""
+    return sorted({*globals(), *__all__})

@@ -1,5 +1,6 @@
-"""Cards: what a release is, what it cost and how it was made."""
+"""Cards: what a release is, what it cost and how it was made; and the hashes that bind releases."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -8,24 +9,29 @@ from fractions import Fraction
 from functools import lru_cache
 from importlib.metadata import version
 from platform import python_version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, between, exact, refuse
-from tidegate.data.maps.codec import described_map
-from tidegate.data.maps.feature_map import FeatureMap
-from tidegate.data.predicted import NOTHING, Predicted, with_predicted
-from tidegate.data.spelling import NEWEST
-from tidegate.learn.fold import Fold
+from tidegate.checks import InvalidValueError, Later, between, exact, refuse
+from tidegate.data.feature_map import FeatureMap, built_map, described_map, takes_text
+from tidegate.data.predicted import NOTHING, Predicted, Target, predicted_on_card, with_predicted
+from tidegate.data.values import NEWEST, a_rule
+from tidegate.learn.refit import Fold
 from tidegate.learn.rules import RULES
-from tidegate.learn.transform import Transform, prepared_by
+from tidegate.learn.transform import Prepared, Transform, prepared_by, prepared_on_card
 from tidegate.privacy import Budget
+from tidegate.privacy.budget import down
 from tidegate.privacy.person import EACH_RECORD, Person, Protects
-from tidegate.privacy.rounding import down
-from tidegate.schedule import RecordFit
+from tidegate.schedule.fit import RecordFit
 from tidegate.schedule.plan import Plan, TwoStreamPlan
+
+if TYPE_CHECKING:
+    from tidegate.release import model as models
+    from tidegate.release.model import Model, RegressionModel
+else:
+    models = Later("tidegate.release.model")
 
 Card = dict[str, Any]
 """Everything about a release except its weights, as a JSON object."""
@@ -71,7 +77,7 @@ class Release:
     @property
     def card(self) -> Card:
         """The whole card: what the release is, what it cost and how it was made."""
-        if self.about is None or self.time is None:
+        if not (self.about and self.time):
             raise InvalidValueError("this release does not know its run: use make_card")
         return make_card(self, self.about, time=self.time)
 
@@ -144,7 +150,7 @@ class About:
         dtype: The dtype of the stored features.
         columns: The names of the columns that features are made of, if they have names.
         label: The name of the column of labels.
-        spelling: The rule by which values are read, see `tidegate.data.spelling`.
+        spelling: The rule by which values are read, see `tidegate.data.values`.
         hidden: What is hidden about a record.
     """
 
@@ -184,15 +190,10 @@ class About:
 
 
 def protects_of(card: Card) -> Protects:
-    """Who is protected, according to a card."""
-    return person_of(card) or EACH_RECORD
-
-
-def person_of(card: Card) -> Person | None:
-    """How much a person may contribute, according to a card; None if it protects records."""
+    """Who is protected, according to a card: records, unless it says otherwise."""
     stated = card.get("protects")
-    if stated is None:
-        return None
+    if not stated:
+        return EACH_RECORD
     return Person(
         contributions=stated["contributions"],
         typical=exact(stated["typical"]),
@@ -217,14 +218,14 @@ def make_card(
         evaluation: How accurate it is, as far as that is public; None if it was not evaluated.
         survey: The survey of its step; None if there was none.
     """
-    if time.tzinfo is None:
+    if not time.tzinfo:
         raise refuse("time", "a datetime with a time zone, such as datetime.now(UTC)", time)
     packages = {package: installed(package) for package in PACKAGES}
     card = {
         **release.entries(),
         **about.entries(),
         "evaluation": evaluation,
-        **({} if survey is None else {"survey": survey}),
+        **({"survey": survey} if survey else {}),
         "versions": {**packages, "python": python_version()},
         "time": time.astimezone(UTC).isoformat(timespec="seconds"),
     }
@@ -262,3 +263,120 @@ def canonical(value: object) -> str:
     except (TypeError, ValueError) as error:
         allowed = "use text, finite numbers, true, false, None, lists and dicts only"
         raise InvalidValueError(f"a card holds what JSON cannot: {error}; {allowed}") from None
+
+
+FIRST = "0" * 64
+"""The previous hash of the first release, which has none before it."""
+
+
+def release_hash(card: Card, weights: NDArray[np.float64], previous: str = FIRST) -> str:
+    """The SHA-256 of a card, its weights and the hash of the release before, in this order.
+
+    The card is canonical JSON in UTF-8, the weights are little-endian float64 row by row, and the
+    previous hash is 64 characters. The card contains the shape of the weights, so two different
+    releases never hash the same bytes.
+
+    >>> release_hash({"shape": [1]}, np.array([0.5]))[:16]
+    'b2538fe9688fd2df'
+    """
+    digest = hashlib.sha256(canonical(card).encode())
+    digest.update(np.ascontiguousarray(weights, "<f8").tobytes())
+    digest.update(previous.encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoredRelease:
+    """A release as it is stored and published.
+
+    Attributes:
+        card: Its card.
+        weights: The model; shape (d, K), or (d,) for two classes.
+        previous: The hash of the release before, `FIRST` if there is none.
+        hash: The `release_hash` of these three.
+    """
+
+    card: Card
+    weights: NDArray[np.float64]
+    previous: str
+    hash: str
+
+    @property
+    def number(self) -> int:
+        """Its place among the releases, counted from 0."""
+        return int(self.card["release"])
+
+    @property
+    def text(self) -> str:
+        """Everything in the release except its weights, as JSON."""
+        return canonical({"card": self.card, "previous": self.previous, "hash": self.hash})
+
+    @property
+    def intact(self) -> bool:
+        """Whether the hash and the shape match the card and the weights."""
+        shape = list(self.weights.shape)
+        same = self.hash == release_hash(self.card, self.weights, self.previous)
+        return same and self.card.get("shape") == shape
+
+    @property
+    def prepared(self) -> Prepared:
+        """What the release does to clipped rows."""
+        return prepared_on_card(self.card)
+
+    @property
+    def transform(self) -> Transform | None:
+        """How the release centres and scales features; None if it does not."""
+        return self.prepared.stated
+
+    @property
+    def predicted(self) -> Predicted:
+        """What the release predicts."""
+        return predicted_on_card(self.card)
+
+    @property
+    def target(self) -> Target | None:
+        """The range of what the release predicts; None if it predicts classes."""
+        return Target.of_card(self.card)
+
+    def model(self, features: FeatureMap | None = None) -> "Model | RegressionModel":
+        """The model of the release: a `Model`, or a `RegressionModel` if it predicts a target.
+
+        Args:
+            features: The feature map, needed only if the card does not describe it in full.
+        """
+        card, target = self.card, self.target
+        common: dict[str, Any] = {
+            "weights": self.weights,
+            "norm": card["norm"],
+            "transform": self.transform,
+            "features": built_map(card["features"]) if features is None else features,
+            "columns": named_columns(card),
+            "card": card,
+            "spelling": a_rule("spelling", card.get("spelling", 1)),
+        }
+        if target is not None:
+            return models.RegressionModel(target=target, **common)
+        return models.Model(classes=np.asarray(card["classes"]), **common)
+
+    def classifier(self, features: FeatureMap | None = None) -> "Model":
+        """The model of a release that predicts classes; refuse one that predicts a target.
+
+        Args:
+            features: The feature map, needed only if the card does not describe it in full.
+        """
+        model = self.model(features)
+        if not isinstance(model, models.Model):
+            raise refuse("the release", "one that predicts classes", shown="one with a target")
+        return model
+
+
+def named_columns(card: Card) -> list[str] | None:
+    """The names of the columns that a release takes; None if records are texts or have no names."""
+    return None if takes_text(card["features"]) else card.get("columns")
+
+
+def seal(card: Card, weights: NDArray[np.float64], previous: str = FIRST) -> StoredRelease:
+    """Make the stored release that follows the one with the hash `previous`."""
+    return StoredRelease(
+        card=card, weights=weights, previous=previous, hash=release_hash(card, weights, previous)
+    )

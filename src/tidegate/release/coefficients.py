@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from tidegate.data.columns import Columns, Number
+from tidegate.data.columns import Number, TableColumns
 from tidegate.data.columns.column import Column
+from tidegate.data.feature_map import FeatureMap
 from tidegate.data.maps.clip import NormClip
-from tidegate.data.maps.feature_map import FeatureMap
 from tidegate.data.maps.intercept import AppendIntercept
 from tidegate.learn.transform import Prepared
 
@@ -114,7 +114,7 @@ def _names_after(part: Any, names: Any) -> Any:
 def _units(maps: Sequence[Any], width: int) -> tuple[float | None, ...]:
     if all(isinstance(each, NormClip) for each in maps):
         return (1.0,) * width
-    if len(maps) == 1 and isinstance(maps[0], Columns):
+    if len(maps) == 1 and isinstance(maps[0], TableColumns):
         return tuple(unit for each in maps[0].checked for unit in _units_of(each))
     return (None,) * width
 

@@ -9,23 +9,24 @@ import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 import safetensors.numpy as safetensors
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
-from tidegate.checks import InvalidValueError, json_of, optional_module, refuse
-from tidegate.data.maps.clip import NormClip
-from tidegate.data.maps.feature_map import FeatureMap
-from tidegate.release import Model, RegressionModel, StoredRelease, to_markdown
-from tidegate.release.clipped_regression import ClippedRegression
+from tidegate.checks import InvalidValueError, Later, json_of, optional_module, refuse
+from tidegate.data.feature_map import FeatureMap
+from tidegate.release import StoredRelease, to_markdown
 from tidegate.release.onnx_release import from_onnx, to_onnx
 from tidegate.whole_file import delete_unfinished, read_whole, sync_folder, write_whole
+
+if TYPE_CHECKING:
+    from tidegate.release import clipped_regression
+    from tidegate.release.model import Model, RegressionModel
+else:
+    clipped_regression = Later("tidegate.release.clipped_regression")
 
 
 def export(release: StoredRelease, path: Path | str, kind: str | None = None) -> None:
@@ -39,7 +40,7 @@ def export(release: StoredRelease, path: Path | str, kind: str | None = None) ->
     """
     path = Path(path)
     ending = path.suffix.removeprefix(".")
-    if kind is None and ending not in ENDINGS:
+    if not kind and ending not in ENDINGS:
         allowed = f"one that ends in {', '.join(f'.{each}' for each in ENDINGS)}"
         raise refuse("the export file", allowed, path.name)
     kind = kind or ENDINGS[ending]
@@ -50,7 +51,7 @@ def export(release: StoredRelease, path: Path | str, kind: str | None = None) ->
     write(path, data)
 
 
-def load(path: Path | str, features: FeatureMap | None = None) -> Model | RegressionModel:
+def load(path: Path | str, features: FeatureMap | None = None) -> "Model | RegressionModel":
     """Load the model from an .npz, .safetensors or .onnx file; refuse a file with a wrong hash.
 
     Args:
@@ -119,46 +120,9 @@ def to_md(release: StoredRelease) -> bytes:
     return (to_markdown(release.card) + chain).encode()
 
 
-def to_sklearn(release: StoredRelease, features: FeatureMap | None = None) -> Any:
-    """A fitted scikit-learn pipeline: the feature map, the clipping, a LogisticRegression.
-
-    For a target, the last step is a `ClippedRegression` instead. If the release has surveys,
-    records are centred and scaled after the clipping. Predictions equal those of the release, also
-    for losses other than the logistic one. All steps but the last are transformers of
-    `tidegate.features`, so using the pipeline requires Tidegate. Its attribute `card_` is the card.
-
-    Args:
-        release: The release.
-        features: The feature map, if the card only names it.
-    """
-    model = release.model(features)
-    if isinstance(model, RegressionModel):
-        linear: Any = ClippedRegression.of(model.weights, model.target)
-    else:
-        linear = _logistic(model)
-    before = [] if model.features is None else [model.features]
-    after = model.prepared.feature_maps()
-    pipeline = make_pipeline(*before, NormClip(norm=model.norm), *after, linear)
-    pipeline.card_ = release.card
-    return pipeline
-
-
-def _logistic(model: Model) -> LogisticRegression:
-    """A classifier with the weights of a model."""
-    linear = LogisticRegression(solver="lbfgs" if model.weights.ndim == 2 else "liblinear")
-    linear.coef_ = np.atleast_2d(model.weights.T)
-    linear.intercept_ = np.zeros(linear.coef_.shape[0])  # a learnt intercept is a feature
-    linear.classes_ = model.classes
-    linear.n_features_in_ = linear.coef_.shape[1]
-    linear.n_iter_ = np.zeros(1, np.int32)
-    return linear
-
-
 def to_joblib(release: StoredRelease) -> bytes:
-    """`to_sklearn` as a joblib file. Loading one executes code: load only files you trust."""
-    buffer = io.BytesIO()
-    joblib.dump(to_sklearn(release), buffer)
-    return buffer.getvalue()
+    """The release as a scikit-learn pipeline, in a joblib file; see `to_sklearn`."""
+    return clipped_regression.to_joblib(release)
 
 
 def write(path: Path, data: bytes) -> None:

@@ -4,31 +4,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate.data.predicted import predicted_on_card
-from tidegate.privacy.meaning import meaning, whom
+from tidegate.privacy.meaning import meaning
 from tidegate.privacy.meaning import name as privacy_name
-from tidegate.privacy.person import Person
-from tidegate.release.card import Card, person_of
-from tidegate.release.measure_words import PLUS_MINUS, in_words, margin
+from tidegate.release.card import Card, protects_of
+from tidegate.release.verdict import PLUS_MINUS, in_words, margin
 
 
 def to_markdown(card: Card) -> str:
     """A card as Markdown: the guarantee, what an auditor can check, then all entries."""
     epsilon, delta = card["budget"]["epsilon"], card["budget"]["delta"]
-    person = person_of(card)
+    protects = protects_of(card)
     unit = "mu" if "mu" in card else "epsilon"
     title = [f"# Release {card['release']}", ""]
     if card["warning"]:
         warning = escaped(str(card["warning"]))
         title += [f"**{warning}**: the guarantee below holds for no release of this run.", ""]
     title += [
-        f"All that is ever released about {_whom(person)}, this model included, is "
-        f"{privacy_name(epsilon, delta)}. {meaning(epsilon, delta, person)}",
+        f"All that is ever released about {protects.words.in_stream}, this model included, is "
+        f"{privacy_name(epsilon, delta)}. {meaning(epsilon, delta, protects)}",
         "From this card, without any record, an auditor can recompute the plan, the share of every "
         "fit and the noise that this share requires, and check that no record's shares add up to "
         "more than 1. With the weights and the hash of the release before, an auditor can also "
         "recompute the hash of this release.",
     ]
-    if person is not None:
+    if protects.persons:
         title.append(
             "Whose a record is stands on no card. So only `tidegate verify`, on the state itself, "
             "can check that no person's records cost more than that."
@@ -46,7 +45,7 @@ def to_markdown(card: Card) -> str:
         "slot weights": _slot_weights(card.get("emphasis", []), unit),
         unit: f"{card[unit]:.6g} for this fit",
         "budget": f"epsilon {epsilon:g}, delta {delta:g}, for ever",
-        "protects": None if person is None else _protects(person),
+        "protects": protects.words.limits or None,
         "neighbours": card["neighbours"],
         "learner": _words(card.get("learner")),
         **{key.replace("_", " "): f"{value:.6g}" for key, value in card["settings"].items()},
@@ -79,21 +78,6 @@ def _started_from(card: Card) -> str | None:
     return f"the model of fit {card['started_from']}{memory}"
 
 
-def _whom(person: Person | None) -> str:
-    if person is None:
-        return "a record of the stream"
-    return whom(person) if person.period else "a person with records in the stream"
-
-
-def _protects(person: Person) -> str:
-    """How much a person may contribute, in one line."""
-    period = "for life" if person.period is None else f"period {person.period:,} steps"
-    return (
-        f"persons, {period}; contributions {person.contributions:,}: what all records of a person "
-        f"may cost, in units of one record; typical {person.typical}"
-    )
-
-
 def _transform(stated: Any) -> str | None:
     """How features are transformed, in words."""
     if not stated:
@@ -105,7 +89,7 @@ def _transform(stated: Any) -> str | None:
 def _survey(card: Card) -> str | None:
     """The survey of the release's step, in words."""
     survey = card.get("survey")
-    if survey is None:
+    if not survey:
         return None
     noise = f"{100 * margin(survey['deviation']):.1f}"
     names = predicted_on_card(card).label_words

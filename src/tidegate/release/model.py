@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from tidegate.checks import InvalidValueError
-from tidegate.data.columns import Columns
+from tidegate.data.columns import TableColumns
 from tidegate.data.columns.table import few
+from tidegate.data.feature_map import FeatureMap
 from tidegate.data.intake import Intake, check_width
-from tidegate.data.labels import predicted_codes
-from tidegate.data.maps.feature_map import FeatureMap, first_map
+from tidegate.data.maps.composed import first_map
+from tidegate.data.predicted import Target, predicted_codes
 from tidegate.data.rows import Rows
-from tidegate.data.spelling import NEWEST
-from tidegate.data.target import Target
+from tidegate.data.values import NEWEST
 from tidegate.learn.transform import Prepared, Transform, prepared_by
 from tidegate.release.coefficients import Coefficients
 
@@ -86,7 +86,7 @@ class LinearModel(BaseEstimator):
             in any form.
         columns: The names of the columns of a record, if they have names.
         card: The card of the release; None if it is not known.
-        spelling: The rule by which values are read, see `tidegate.data.spelling`.
+        spelling: The rule by which values are read, see `tidegate.data.values`.
     """
 
     weights: NDArray[np.float64]
@@ -165,7 +165,7 @@ class LinearModel(BaseEstimator):
     def _wrong(self, X: Any) -> str:
         """What cannot be predicted: for columns with kinds, which columns."""
         first = first_map(self.features)
-        if not isinstance(first, Columns):
+        if not isinstance(first, TableColumns):
             return "X contains NaN, infinity or text"
         bad = first.bad(X)
         names = [each.shown for each in first.checked if bad[each.name].any()]

@@ -1,17 +1,21 @@
 """A release as an ONNX graph, and back."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import InvalidValueError, json_of, optional_module, refuse
-from tidegate.data.maps.clip import NormClip
-from tidegate.data.maps.codec import built_step, columns_in
-from tidegate.data.maps.feature_map import DOUBLE, INT64, MAPS, STRING, InOnnx
-from tidegate.data.target import Target
+from tidegate.checks import InvalidValueError, Later, json_of, optional_module, refuse
+from tidegate.data.columns.table import columns_in
+from tidegate.data.feature_map import DOUBLE, INT64, STRING, InOnnx, built_step, known
+from tidegate.data.predicted import Target
 from tidegate.release import StoredRelease
+
+if TYPE_CHECKING:
+    from tidegate.data import maps
+else:
+    maps = Later("tidegate.data.maps")
 
 WEIGHTS = "weights"
 """The name of the constant that holds the weights of a release."""
@@ -47,7 +51,7 @@ def to_onnx(release: StoredRelease) -> bytes:
         rows = graph.op("Concat", *(each.onnx(graph, each.name) for each in given), axis=1)
     for step in steps:
         rows = _in_onnx(step).onnx(graph, rows)
-    rows = NormClip(norm=release.card["norm"]).onnx(graph, rows)
+    rows = maps.NormClip(norm=release.card["norm"]).onnx(graph, rows)
     for each in release.prepared.feature_maps():
         rows = each.onnx(graph, rows)
     outputs = _predicted(graph, rows, release)
@@ -61,10 +65,10 @@ def to_onnx(release: StoredRelease) -> bytes:
 
 def _in_onnx(step: Mapping[str, Any]) -> InOnnx:
     """The map that a card describes; refuse one that ONNX has not."""
-    made = built_step(step) if step["kind"] in MAPS else None
+    made = built_step(step) if step["kind"] in known() else None
     if isinstance(made, InOnnx):
         return made
-    supported = sorted(name for name, kind in MAPS.items() if issubclass(kind, InOnnx))
+    supported = sorted(name for name, kind in known().items() if issubclass(kind, InOnnx))
     allowed = f"{', '.join(supported)} only for ONNX (other export kinds take all)"
     raise refuse("features", allowed, shown=step["kind"])
 
@@ -113,7 +117,7 @@ def from_onnx(data: bytes) -> tuple[NDArray[np.float64], str]:
 
 
 class _Graph:
-    """The nodes and constants of an ONNX graph; see `tidegate.data.maps.feature_map.Graph`."""
+    """The nodes and constants of an ONNX graph; see `tidegate.data.feature_map.Graph`."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, dict[str, Any]] = {}

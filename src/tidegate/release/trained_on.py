@@ -1,7 +1,6 @@
 """Descriptions of what a release was trained on: the records of its whole chain."""
 
-from tidegate.schedule import RecordFit, Span
-from tidegate.schedule.fit import Stream
+from tidegate.schedule.fit import RecordFit, Span, Stream
 
 Reach = dict[Stream | None, tuple[Span, ...]]
 """The records of a model's chain: for each stream its spans, in order, with gaps between."""

@@ -1,11 +1,77 @@
-"""Whether a model beats a constant, and the release before it, as far as noisy scores tell."""
+"""Measures in words: what each is, and whether a model beats a constant and the release before."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tidegate.learn.measures.forms import TOO_NOISY
-from tidegate.learn.measures.measure import Score, kind_of, listed, score_named
+from tidegate.learn.measures.measure import (
+    TOO_NOISY,
+    Score,
+    kind_of,
+    listed,
+    margin,
+    numbers_for,
+    score_named,
+)
+
+__all__ = ["PLUS_MINUS", "TOO_NOISY", "compact", "guarded_value", "in_words", "margin", "shown"]
+
+PLUS_MINUS = "± is two standard deviations of the noise: 95 %"
+"""What ± means wherever it is printed: by commands, on cards and on the page."""
+
+
+def shown(name: str, measure: Mapping[str, float]) -> str:
+    """A measure ± its margin.
+
+    >>> shown("accuracy", {"value": 0.8123, "deviation": 0.0149})
+    '81.2 % ± 3.0'
+    """
+    return score_named(name).shown(measure)
+
+
+def compact(measures: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The measures that are one number, each with its deviation; None if it is too noisy.
+
+    >>> compact({"accuracy": {"value": 1.587, "deviation": 0.6}})["accuracy"] is None
+    True
+    """
+    if not measures:
+        return None
+    scores = numbers_for(kind_of(measures)).items()
+    return {name: score.guarded(measures.get(name)) for name, score in scores}
+
+
+def guarded_value(name: str, value: float | None, deviation: float | None) -> float | None:
+    """The value of a headline for JSON, kept in its range; None if it is too noisy to tell.
+
+    >>> guarded_value("accuracy", 1.02, 0.05), guarded_value("mae", -0.1, 0.5)
+    (1.0, None)
+    """
+    return None if value is None else score_named(name).form.kept(value, deviation or 0.0)
+
+
+def known_scores(measures: Mapping[str, Any]) -> Iterator[tuple[Score, str]]:
+    """The measures that people are shown and that are known, with their text."""
+    for score in listed(kind_of(measures)):
+        if measures.get(score.name):
+            yield score, score.shown(measures[score.name])
+
+
+def in_words(measures: Mapping[str, Any]) -> str:
+    """The measures of a model in one line; what is not measured is left out.
+
+    >>> some = {"accuracy": {"value": 0.81, "deviation": 0.01}, "auc": None,
+    ...         "majority": {"value": 0.76, "deviation": 0.02}}
+    >>> in_words(some)
+    'accuracy 81.0 % ± 2.0 (majority class 76.0 % ± 4.0)'
+    """
+    texts = {score.name: f"{score.label} {text}" for score, text in known_scores(measures)}
+    parts = []
+    for score, _ in known_scores(measures):
+        beside = f" ({texts[score.baseline]})" if score.baseline in texts else ""
+        parts += [texts[score.name] + beside] if score.alone else []
+    return ", ".join(parts)
+
 
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
 
@@ -36,7 +102,7 @@ def verdict(
     >>> verdict(scores)
     {'measure': 'log_loss', 'than_constant': 'no better', 'than_before': None}
     """
-    if scores is None:
+    if not scores:
         return None
     if "majority" not in scores and "accuracy" in scores:  # only the accuracy was measured
         found = _than_before(scores, before or {}, score_named("accuracy"))
@@ -44,7 +110,7 @@ def verdict(
     judges = [each for each in listed(kind_of(scores)) if each.judges]
     for score in sorted(judges, key=lambda each: each.judges):
         model, constant = scores.get(score.name), scores.get(score.baseline)
-        if model is not None and constant is not None:
+        if model and constant:
             return {
                 "measure": score.name,
                 "than_constant": _than_constant(model, constant, score.better),
@@ -71,7 +137,7 @@ def _than_constant(model: Mapping[str, float], constant: Mapping[str, float], si
 
 
 def _than_before(scores: Mapping[str, Any], before: Mapping[str, Any], score: Score) -> str | None:
-    if before.get(score.name) is None:
+    if not before.get(score.name):
         return None
     gain = score.better * (scores[score.name]["value"] - before[score.name]["value"])
     noise = SURE_DEVIATIONS * math.hypot(*(_deviation(each, score) for each in (scores, before)))
@@ -85,22 +151,22 @@ def _deviation(scores: Mapping[str, Any], score: Score) -> float:
     return math.hypot(noise, each / math.sqrt(max(scores.get("records") or 1, 1)))
 
 
-def in_words(found: Mapping[str, Any] | None) -> str:
+def verdict_words(found: Mapping[str, Any] | None) -> str:
     """A verdict in a few words; "" without one.
 
-    >>> in_words({"measure": "rmse", "than_constant": "no better", "than_before": "worse"})
+    >>> verdict_words({"measure": "rmse", "than_constant": "no better", "than_before": "worse"})
     'no better than a constant, worse than the release before'
-    >>> in_words({"measure": None, "than_constant": "too noisy to tell", "than_before": None})
+    >>> verdict_words({"measure": None, "than_constant": "too noisy to tell", "than_before": None})
     'too noisy to tell whether it beats a constant'
     """
-    if found is None:
+    if not found:
         return ""
     constant, before = found["than_constant"], found["than_before"]
     words = {
         TOO_NOISY: f"{TOO_NOISY} whether it beats a constant",
         NOT_COMPARED: f"{NOT_COMPARED} with a constant, for which scores are needed",
     }.get(constant, f"{constant} than a constant")
-    if before is None:
+    if not before:
         return words
     if before == TOO_NOISY:
         return f"{words}, {TOO_NOISY} whether it beats the release before"

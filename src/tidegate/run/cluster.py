@@ -18,11 +18,9 @@ from distributed import Client, KilledWorker, LocalCluster, Security
 from scipy import sparse
 
 from tidegate.checks import ComputeError, optional, refuse
-from tidegate.data.parts import Cut, Part, Parts, Result
-from tidegate.data.records import Piece, Records
+from tidegate.data.records import Cut, Part, Parts, Piece, Records, Result
 from tidegate.data.rows import Rows
-from tidegate.run.cuts import Run, part_sizes, shared_out
-from tidegate.run.engine import MAX_IN_MEMORY_SLOTS, Memory, Then, same
+from tidegate.run.engine import MAX_IN_MEMORY_SLOTS, Memory, Run, Then, part_sizes, same, shared_out
 
 VERSION = version("tidegate")
 
@@ -65,10 +63,10 @@ class Dask:
     ) -> None:
         if workers is not None and scheduler is not None:
             raise refuse("workers", "left out if there is a scheduler", workers)
-        address = None if scheduler is None else ADDRESS.fullmatch(scheduler)
+        address = ADDRESS.fullmatch(scheduler or "")
         if scheduler is not None and (
             # its answers are unpickled here: whoever can change them in transit controls the Gate
-            address is None or (address["scheme"] != "tls" and address["host"] not in LOOPBACK)
+            not address or (address["scheme"] != "tls" and address["host"] not in LOOPBACK)
         ):
             allowed = "tls://host:port, or tcp://host:port if it is on this machine"
             raise refuse("scheduler", allowed, scheduler)
@@ -95,7 +93,7 @@ class Dask:
         n = sum(piece.n for piece in pieces)
         if n <= self.small:
             return Memory().parts(pieces, form)
-        places = [piece.place for piece in pieces if piece.place is not None]
+        places = [piece.place for piece in pieces if piece.place]
         with self.explained():
             if not self.check_workers(places):
                 pieces = [piece.load() for piece in pieces]
@@ -110,12 +108,12 @@ class Dask:
     def client(self) -> Any:
         """The client of the cluster, which is started if necessary."""
         if not self._running:
-            if self.scheduler is None:
+            if not self.scheduler:
                 cluster = _local(self.workers or dask.system.CPU_COUNT)
                 self._running = (Client(cluster, set_as_default=False), cluster)
             else:
                 security = Security()  # from Dask's configuration
-                secure = security.get_connection_args("client")["ssl_context"] is not None
+                secure = bool(security.get_connection_args("client")["ssl_context"])
                 if self.scheduler.startswith("tls:") and not secure:
                     missing = "needs certificates, but Dask's configuration names none"
                     raise ComputeError(f"{self.scheduler} {missing}: see TLS in docs/scale.md")
@@ -147,9 +145,7 @@ class Dask:
             self.close()
             where = self.scheduler or "on this machine"
             what = str(error).splitlines()[0] if str(error) else type(error).__name__
-            first = (
-                "check that its scheduler is running, then " if self.scheduler is not None else ""
-            )
+            first = "check that its scheduler is running, then " if self.scheduler else ""
             raise ComputeError(
                 f"the cluster {where} is lost ({what}): nothing is charged; {first}run again"
             ) from error

@@ -11,15 +11,11 @@ from operator import attrgetter
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from tidegate.checks import StoppedError, refuse
-from tidegate.data.packed import NotPacked, Packing
-from tidegate.data.parts import Parts
-from tidegate.data.records import Piece, Records, Slots, join
+from tidegate.data.records import NotPacked, Packing, Parts, Piece, Records, Slots, join
 from tidegate.data.rows import Rows
-from tidegate.learn.fold import Fold
-from tidegate.learn.learner import Fitted, Weights
-from tidegate.learn.moments import Moments
-from tidegate.learn.persons import Counted, EveryRecord, Ownership, Reading
+from tidegate.learn.learner import Factors, Fitted, Read, Trainer, Weights
 from tidegate.learn.preparation import (
+    Moments,
     StepSurvey,
     Surveyed,
     SurveyTerms,
@@ -29,18 +25,17 @@ from tidegate.learn.preparation import (
     stops,
     whose,
 )
+from tidegate.learn.refit import Fold
 from tidegate.learn.rules import RULES
-from tidegate.learn.slot_weights import weighted
-from tidegate.learn.trainer import Factors, Read, Trainer
+from tidegate.learn.slot_weights import Counted, EveryRecord, Ownership, Reading, weighted
 from tidegate.learn.transform import Prepared
 from tidegate.privacy import Line
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 from tidegate.release import Release
 from tidegate.run.engine import Engine
 from tidegate.run.settings import Settings
-from tidegate.schedule import SlotWeight, Span
+from tidegate.schedule.fit import Arrived, SlotWeight, Span
 from tidegate.schedule.progress import Progress
-from tidegate.schedule.twostream import Arrived
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -241,7 +236,7 @@ class Run(Generic[Published]):
 
     def advance(self) -> Iterator[Published]:
         """Carry out every complete step, and yield each release once it is published."""
-        while (stream := self.steps.turn()) is not None:
+        while stream := self.steps.turn():
             yield from self.carry_out(stream)
 
     def carry_out(self, stream: str) -> Sequence[Published]:
@@ -271,7 +266,7 @@ class Run(Generic[Published]):
     def _begin(self, stream: str) -> StepInProgress:
         """The step in progress: that of an interruption, or a new one."""
         span, begun = self.progress.next(stream), self._step
-        if begun is None or (begun.stream, begun.span) != (stream, span):
+        if not begun or (begun.stream, begun.span) != (stream, span):
             counted = self.admit(stream, span)
             if isinstance(counted, EveryRecord) == self.plan.protects.persons:  # fail closed
                 allowed = "given if and only if persons are protected"
@@ -287,7 +282,7 @@ class Run(Generic[Published]):
         """Decide which slots of a step count; refuse a first step of which most are nobody's."""
         if step.start == 0:
             owners = self.steps.owned(stream, step).owners
-            if (line := mostly_nobodys(owners, whose(stream))) is not None:
+            if line := mostly_nobodys(owners, whose(stream)):
                 self._nobodys = f"{line}: {self.steps.advice.nobodys}"
         self.check_going()
         return self.steps.admit(stream, step)
@@ -369,7 +364,7 @@ class Run(Generic[Published]):
             learner=self.settings.learner,
             budget=self.plan.budget,
             bits=self.settings.noise.bits(number),
-            typical=self.progress.typical,
+            protects=self.plan.protects,
             rules=self.rules,
         )
 
@@ -414,7 +409,7 @@ def reader(  # noqa: PLR0913 (all that decides what a fit sees of its records)
             raise LookupError(f"{stream} has no records")
         form = transform.rows(packing.rows(stored))
         pieces: Sequence[Piece] = packing.pieces(store.pieces(stream, span, slots))
-        weigh = None if factors is None else factors(span.size, form.shape[1])
+        weigh = factors(span.size, form.shape[1]) if factors else None
         reading = Reading(span, slots, slot_weights, weigh)
         owned = store.owned(stream, span)
         weighed = counted.weighed(weighted(pieces, slot_weights), owned, reading)

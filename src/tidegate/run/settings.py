@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tidegate.data.maps.feature_map import FeatureMap
-from tidegate.data.packed import NOT_PACKED, NotPacked, Packing
+from tidegate.data.feature_map import FeatureMap
 from tidegate.data.predicted import Predicted
+from tidegate.data.records import NOT_PACKED, NotPacked, Packing
 from tidegate.learn.learner import Learner, Weights
 from tidegate.learn.transform import Prepared
-from tidegate.privacy.bits import Bits, NotPrivateBits, SystemBits
+from tidegate.privacy.noise import Bits, bits_of
 from tidegate.release import About
 from tidegate.release.card import CONTENT, Content
 from tidegate.run.engine import Engine, Memory
@@ -35,7 +35,7 @@ class BitsByPlace:
 
     def bits(self, *place: int) -> Bits:
         """The bits for a place."""
-        return SystemBits() if self.seed is None else NotPrivateBits(self.seed, *place)
+        return bits_of(self.seed, *place)
 
 
 @dataclass(frozen=True, eq=False)

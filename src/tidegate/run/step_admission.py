@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.privacy.person import Person
-from tidegate.schedule import Span
+from tidegate.schedule.fit import Span
 from tidegate.schedule.progress import ONLY
 
 STEPS_LISTED = 32
@@ -48,7 +48,7 @@ class StepAdmission:
     @property
     def few(self) -> bool:
         """Whether less than half of the records count."""
-        return self.share is not None and self.share < WARN_BELOW_SHARE
+        return self.counted < WARN_BELOW_SHARE * self.records
 
     def in_words(self) -> str:
         """What a line about a release says.
@@ -58,7 +58,7 @@ class StepAdmission:
         '12.5% of the newest 8 records with a person count'
         """
         whose = "records" if self.stream == ONLY else f"{self.stream} records"
-        if self.share is None:
+        if not self.records:
             return f"none of the newest {self.span.size:,} {whose} has a person"
         return f"{self.share:.1%} of the newest {self.records:,} {whose} with a person count"
 
@@ -97,7 +97,7 @@ def warning(step: StepAdmission, person: Person, where: str = IN_A_NEW_STATE) ->
         where: Where they can be changed: the beginning of the sentence that gives advice.
     """
     k, period = person.contributions, person.period
-    longer = "a period" if period is None else f"a shorter period than {period:,} steps"
+    longer = f"a shorter period than {period:,} steps" if period else "a period"
     return (
         f"{step.in_words()} (do not publish this share): the others are of persons who have "
         f"reached their limit of contributions = {k:,}, so models learn from fewer records than "

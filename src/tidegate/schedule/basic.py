@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tidegate.schedule.fit import Fit, Span
-from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.phases import Phase, Phased
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.doubling import Phase, Phased
+from tidegate.schedule.fit import TENDS_TO_ONE, Certificate, Fit, Levels, Span
+from tidegate.schedule.protocol import parameter, register
 
 
 @register
@@ -23,7 +22,7 @@ class Basic(Phased):
         t = 8   [b  b  b  b  b  b  b  b]
 
     Args:
-        block: Records before the first base (the paper's B), a power-of-two multiple of `step`.
+        block: Records before the first release (the paper's B), a power-of-two multiple of `step`.
         step: Records between two releases (the paper's b0).
 
     >>> from tidegate.schedule import fits

@@ -5,11 +5,9 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.checks import optional
-from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.fit import Fit, Span
-from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.phases import Phase, Phased
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.doubling import Phase, Phased, is_power, log2
+from tidegate.schedule.fit import TENDS_TO_ONE, Certificate, Fit, Levels, Span
+from tidegate.schedule.protocol import parameter, register
 
 
 @register
@@ -31,7 +29,7 @@ class Continual(Phased):
         t = 8   [b  b  b  b  b  b  b  b]
 
     Args:
-        block: Records before the first base (the paper's B), a power-of-two multiple of `step`.
+        block: Records before the first release (the paper's B), a power-of-two multiple of `step`.
         step: Records between two releases (the paper's b0).
         sample: If given, a fit reads at most this many records, drawn from its span.
 

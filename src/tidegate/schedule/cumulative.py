@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar
 
-from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.blocks import Blocks
+from tidegate.schedule.doubling import Blocks, base_fit, is_power, log2
 from tidegate.schedule.fit import Fit
-from tidegate.schedule.phases import base_fit
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.protocol import parameter, register
 
 
 @register

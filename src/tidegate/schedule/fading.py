@@ -8,10 +8,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from tidegate.checks import fraction, refuse, whole
-from tidegate.schedule.fit import Fit, SlotWeight, Span
-from tidegate.schedule.levels import Certificate, Levels
-from tidegate.schedule.protocol import Stepped
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.fit import Certificate, Fit, Levels, SlotWeight, Span
+from tidegate.schedule.protocol import Stepped, parameter, register
 
 MIN_FORGET = Fraction(1, 32)
 """A smaller one would take a long memory, and so long cards: 1/32 takes 73 steps by default."""
@@ -47,7 +45,8 @@ class Fading(Stepped):
 
     Args:
         step: Records between two releases.
-        forget: The fraction of its weight that a step loses when the next one arrives.
+        forget: The fraction of its weight that a step loses when the next one arrives, as a
+            Fraction, a float or a text such as "3/10".
         memory: How many of the newest steps a fit reads; by default the fewest after which a
             weight would be at most 1/10.
         first: How many steps are complete when the first model is released.

@@ -1,9 +1,14 @@
-"""Spans and fits: the parts of a plan, counted in steps or in records."""
+"""Fits: the parts of a plan, counted in steps or in records, and the levels of their shares."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from operator import index
-from typing import Literal, NamedTuple, SupportsIndex
+from typing import Any, Literal, NamedTuple, SupportsIndex
+
+from tidegate.checks import json_of
 
 Stream = Literal["source", "target"]
 Role = Literal["base", "update"]
@@ -130,3 +135,162 @@ def mass(slot_weights: Sequence[SlotWeight], slots: int) -> Fraction:
     if not slot_weights:
         return Fraction(slots)
     return sum((span.size * part for span, part in slot_weights), Fraction(0))
+
+
+_record_fit: Callable[[tuple[Any, ...]], RecordFit] = partial(tuple.__new__, RecordFit)
+"""Faster than calling RecordFit with its 13 arguments, which a plan does for every fit."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps of `size` records each.
+
+    Schedules count in steps; only this class converts between steps and records.
+
+    Args:
+        size: Records in a step.
+
+    >>> steps = Steps(1024)
+    >>> steps.count(7), steps.complete(8191), steps.step_of(7168)
+    (7168, 7, 7)
+    >>> steps.records(Span(3, 7)), steps.whole(Span(3072, 7168))
+    (Span(start=3072, stop=7168), Span(start=3, stop=7))
+    """
+
+    size: int = 1
+
+    def count(self, step: int) -> int:
+        """How many records the first `step` steps hold."""
+        return step * self.size
+
+    def complete(self, count: int) -> int:
+        """How many steps are complete once `count` records have arrived."""
+        return count // self.size
+
+    def step_of(self, record: int) -> int:
+        """The step that holds a record."""
+        return record // self.size
+
+    def records(self, span: Span) -> Span:
+        """The records of a span of steps."""
+        size = self.size
+        return span if size == 1 else Span(span[0] * size, span[1] * size)
+
+    def whole(self, span: Span) -> Span | None:
+        """The steps that hold exactly a span of records; None if the span splits a step."""
+        size = self.size
+        if size == 1:
+            return span
+        (start, before), (stop, after) = divmod(span[0], size), divmod(span[1], size)
+        return None if before or after else Span(start, stop)
+
+    def read(self, sizes: Sequence[float], sample: int) -> int:
+        """How many records fits of these sizes in steps read in total, each at most `sample`."""
+        return sum(min(round(size * self.size), sample) for size in sizes)
+
+    def fit(self, fit: Fit, power: int = 2) -> RecordFit:
+        """Convert a fit from steps to records.
+
+        Args:
+            fit: In steps.
+            power: The budget's, for fits that weigh slots.
+
+        >>> Steps(10).fit(Fit(1, 5, Span(4, 5), 0, "update", 0, sample=30, behind=(4,)))[7:11]
+        (True, None, None, 30)
+        """
+        number, at, span, prior, role, level, phase, released, cap, stream, behind, start, parts = (
+            fit
+        )
+        size, read = self.size, None
+        if size != 1:
+            at, span = at * size, self.records(span)
+        if behind:
+            read = (self.read(behind, cap) if cap else round(sum(behind) * size)) or 1
+        if cap and cap >= span.size:
+            cap = None
+        if parts:
+            parts = tuple([SlotWeight(self.records(steps), part) for steps, part in parts])
+        else:
+            power = 2  # as the default: nothing depends on it
+        # fmt: off
+        return _record_fit((
+            number, at, span, prior, role, level, phase, released, cap, stream, read, start, parts,
+            power,
+        ))
+        # fmt: on
+
+
+@dataclass(frozen=True, kw_only=True)
+class Levels:
+    """The raw shares of levels: each level has `rate` times the raw share of the one below.
+
+    >>> str(Levels(rate=Fraction(1, 2), power=1).raw_share(2))
+    '1/8'
+    """
+
+    rate: Fraction  # the ratio of the raw shares of two successive levels, above 0 and below 1
+    power: int  # a record of slot weight e pays e^power times a share
+    filled: bool = False  # whether schedules scale updates so that no budget is left over
+
+    def raw_share(self, level: int) -> Fraction:
+        """(1 - r) r^level: the raw shares of all levels add up to 1."""
+        return (1 - self.rate) * self.rate**level
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """The most that any record can ever pay before shares are scaled.
+
+    Attributes:
+        supremum: The supremum of what a record pays over all time; raw shares are divided by it.
+        attained: Whether some record reaches it; if not, records only tend to it over time.
+    """
+
+    supremum: Fraction
+    attained: bool
+
+
+TENDS_TO_ONE = Certificate(supremum=Fraction(1), attained=False)
+"""A supremum of 1 that is not attained, such as (1 - r)(1 + r + r^2 + ...)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrived:
+    """How far two streams are: the public numbers that determine all later fits.
+
+    `chain` maps each level to the number of the source's newest fit of that level. The prior of a
+    source update is the entry one level up.
+    """
+
+    source: int = 0  # steps of the source so far
+    target: int = 0  # steps of the target so far
+    fits: int = 0  # fits so far
+    model: int | None = None  # the number of the fit that made the newest source model
+    phase_start: int = 0  # the first target step after that; earlier ones are not read again
+    kept: int | None = None  # the number of the update kept as f_c
+    chain: dict[int, int] = field(default_factory=dict)
+
+    def as_text(self, streams: Mapping[str, Steps]) -> str | None:
+        """The numbers as JSON, counted in records; None if there is only one stream."""
+        if "target" not in streams:
+            return None
+        return json.dumps(asdict(self._counted(streams, Steps.count)))
+
+    @classmethod
+    def of_text(cls, text: str | None, streams: Mapping[str, Steps]) -> "Arrived":
+        """The state that `as_text` wrote; ValueError, LookupError or TypeError if it is damaged."""
+        if not text:
+            return cls()
+        numbers = json_of(text)
+        chain = {int(level): number for level, number in numbers.pop("chain").items()}
+        return cls(**numbers, chain=chain)._counted(streams, Steps.complete)
+
+    def _counted(self, streams: Mapping[str, Steps], by: Callable[[Steps, int], int]) -> "Arrived":
+        """Counted in records instead of steps, or the other way round."""
+        target = streams["target"]
+        return replace(
+            self,
+            source=by(streams["source"], self.source),
+            target=by(target, self.target),
+            phase_start=by(target, self.phase_start),
+        )

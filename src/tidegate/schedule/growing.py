@@ -10,10 +10,8 @@ from itertools import count, dropwhile, pairwise
 from typing import ClassVar
 
 from tidegate.checks import refuse, whole
-from tidegate.schedule.fit import Fit, SlotWeight, Span
-from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.protocol import Stepped
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.fit import TENDS_TO_ONE, Certificate, Fit, Levels, SlotWeight, Span
+from tidegate.schedule.protocol import Stepped, parameter, register
 
 
 @register
@@ -40,9 +38,10 @@ class Growing(Stepped):
     The schedule sets its own shares, so it accepts no allocation but the default.
 
     Args:
-        block: Records before the first base, a multiple of `step`.
-        step: Records in a step.
-        growth: By what fraction the stream grows from one base to the next, from 1/64 to below 1.
+        block: Records before the first release, a multiple of `step`.
+        step: Records in a step; releases come after whole steps.
+        growth: By what fraction the records grow from one release to the next, as a Fraction from
+            1/64 to below 1.
 
     >>> from tidegate.schedule import fits
     >>> schedule = Growing(block=4, step=1, growth=Fraction(1, 2))

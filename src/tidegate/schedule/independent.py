@@ -6,10 +6,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 from tidegate.checks import whole
-from tidegate.schedule.fit import Fit, Span
-from tidegate.schedule.levels import Certificate, Levels
-from tidegate.schedule.protocol import Stepped
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.fit import Certificate, Fit, Levels, Span
+from tidegate.schedule.protocol import Stepped, parameter, register
 
 
 @register

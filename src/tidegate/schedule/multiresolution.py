@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from itertools import count, groupby
 from typing import ClassVar
 
-from tidegate.schedule.binary import ruler, ruler_sum
-from tidegate.schedule.blocks import Blocks
+from tidegate.schedule.doubling import Blocks, ruler, ruler_sum
 from tidegate.schedule.fit import Fit, Span
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.protocol import parameter, register
 
 
 @register

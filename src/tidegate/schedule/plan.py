@@ -8,16 +8,15 @@ from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.checks import refuse, whole
-from tidegate.privacy.allocation import Allocation, Paper
 from tidegate.privacy.budget import Budget
 from tidegate.privacy.ledger import Ledger, Line
 from tidegate.privacy.person import EACH_RECORD, Person, Protects
-from tidegate.privacy.shares import Shares
+from tidegate.privacy.shares import Allocation, Paper, Shares
 from tidegate.privacy.target_phases import TargetPhases
 from tidegate.schedule import Fit, Schedule, Span, Steps, Stream, TwoStream, fits
-from tidegate.schedule.levels import Certificate
+from tidegate.schedule.fit import Arrived, Certificate
 from tidegate.schedule.protocol import needed
-from tidegate.schedule.twostream import Arrived, Target
+from tidegate.schedule.twostream import Target
 
 if TYPE_CHECKING:  # it needs numpy, which a plan without persons does not load
     from tidegate.privacy.admission import Admission
@@ -134,7 +133,7 @@ class Plan:
     @cached_property
     def admission(self) -> "Admission | None":
         """Decides in which steps a person's records count; None if records are protected."""
-        if self.person is None:
+        if not self.protects.persons:
             return None
         from tidegate.privacy.admission import Admission  # noqa: PLC0415
         from tidegate.privacy.rises import Count, rises_of  # noqa: PLC0415
@@ -143,9 +142,9 @@ class Plan:
         counted = isinstance(rises, Count)  # which includes all that a record can pay
         return Admission(
             rises=rises,
-            contributions=self.person.contributions,
+            contributions=self.protects.contributions,
             measured=Fraction(0) if counted else self.survey + self.reserve,
-            period=self.person.period,
+            period=self.protects.period,
             look_back=self.schedule.look_back,
             first=self.schedule.first,
         )
@@ -204,12 +203,12 @@ class Plan:
                 changes[self.steps.step_of(span.start)] += share
                 changes[self.steps.step_of(span.stop - 1) + 1] -= share
         paid = list(accumulate(changes[:now]))
-        if look_back is not None:  # the first steps of a stream may pay less
+        if look_back:  # the first steps of a stream may pay less
             paid = paid[look_back : max(now - look_back, 0)]
         if not paid:
             return None
         mean = sum(paid, Fraction(0)) / len(paid)
-        return MeanPaid(mean + self.survey, look_back is not None)
+        return MeanPaid(mean + self.survey, bool(look_back))
 
     def _paid_before(self, step: int, number: int) -> Fraction:
         """What the records of a step have paid for all fits before this number."""
@@ -311,9 +310,9 @@ class TwoStreamPlan:
 
     def __post_init__(self) -> None:
         _ = self.source  # refuse at once what the budget does not allow
-        if self.person is not None and self.person.period is not None:
+        if self.protects.period:
             allowed = "left out with two streams, whose steps have no common order"
-            raise refuse("period", allowed, self.person.period)
+            raise refuse("period", allowed, self.protects.period)
 
     @property
     def protects(self) -> Protects:
@@ -340,12 +339,12 @@ class TwoStreamPlan:
     @cached_property
     def admission(self) -> "Admission | None":
         """Decides in which steps of either stream a person's records count, for both together."""
-        if self.person is None:
+        if not self.protects.persons:
             return None
         from tidegate.privacy.admission import Admission  # noqa: PLC0415
         from tidegate.privacy.rises import Count  # noqa: PLC0415
 
-        return Admission(rises=Count(), contributions=self.person.contributions, streams=2)
+        return Admission(rises=Count(), contributions=self.protects.contributions, streams=2)
 
     @property
     def forever(self) -> dict[str, Fraction]:

@@ -1,12 +1,11 @@
 """How far a plan has been executed and what comes next; both depend on public counts only."""
 
-from fractions import Fraction
 from typing import Protocol
 
 from tidegate.privacy import Line
 from tidegate.schedule import Span
+from tidegate.schedule.fit import Arrived
 from tidegate.schedule.plan import ONLY, AnyPlan
-from tidegate.schedule.twostream import Arrived
 
 __all__ = ["BEHIND", "ONLY", "Counts", "Progress"]
 
@@ -60,11 +59,6 @@ class Progress:
         self._plan, self._counts, self._steps = plan, counts, plan.streams
         self._ends, self._labels = ends, labels
         self.streams = list(self._steps)
-
-    @property
-    def typical(self) -> Fraction | None:
-        """How many slots a person is expected to have in a fit; None if records are protected."""
-        return self._plan.protects.typical
 
     def arrived(self) -> Arrived:
         """The arrivals of two streams so far."""
@@ -124,5 +118,5 @@ class Progress:
 
     def cut(self, stream: str) -> int | None:
         """Records of a stream are forgotten in multiples of this number; None if never."""
-        forgets = stream == "target" or self._plan.source.schedule.look_back is not None
+        forgets = stream == "target" or bool(self._plan.source.schedule.look_back)
         return self.step(stream) if forgets else None

@@ -1,13 +1,13 @@
-"""The interface of schedules."""
+"""What a schedule answers, and the registry to which each adds itself under its kind."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
-from tidegate.schedule.fit import Fit
-from tidegate.schedule.levels import Certificate, Levels
-from tidegate.schedule.steps import Steps
+from tidegate import kinds
+from tidegate.checks import optional, ratio
+from tidegate.schedule.fit import Certificate, Fit, Levels, Steps
 
 
 class Charged(Protocol):
@@ -101,6 +101,56 @@ def needed(schedule: Schedule, now: int) -> int:
     >>> needed(SlidingWindow(window=7, step=1), now=10), needed(Basic(block=4, step=1), now=10)
     (4, 0)
     """
-    if schedule.look_back is None:
+    if not schedule.look_back:
         return 0
     return max(0, max(now + 1, schedule.first) - schedule.look_back)
+
+
+S = TypeVar("S", bound=Schedule)
+
+SCHEDULES: dict[str, type[Schedule]] = {}
+"""Every schedule of one stream whose certificate is proved, by kind."""
+
+
+def parameter(
+    help: str,  # noqa: A002
+    example: int | str | None = None,
+    *,
+    check: kinds.Check | None = None,
+    **default: Any,
+) -> Any:
+    """Declare a parameter of a schedule: a dataclass field with the help that users see.
+
+    Args:
+        help: What it means, in a few words.
+        example: The value that `tidegate init` writes; a string makes the parameter a ratio.
+        check: How to check a value; by default for a ratio or a number of records.
+        default: The field's default, if it has one.
+    """
+    by_example: kinds.Check = ratio if isinstance(example, str) else optional
+    return kinds.parameter(help, check or by_example, example, **default)
+
+
+def register(schedule: type[S]) -> type[S]:
+    """Register a schedule (a class decorator); its certificate must be proved."""
+    SCHEDULES[schedule.kind] = schedule
+    return schedule
+
+
+def build(kind: str, given: Mapping[str, Any]) -> Schedule:
+    """Build a schedule from its parameters; refuse unknown and missing ones.
+
+    >>> build("independent", {"step": 1024})
+    Independent(step=1024)
+    """
+    return kinds.build(SCHEDULES, kind, given)
+
+
+def alone() -> dict[str, type[Schedule]]:
+    """The schedules that can run on a single stream."""
+    return {kind: each for kind, each in SCHEDULES.items() if each.alone}
+
+
+def sources() -> dict[str, type[Schedule]]:
+    """The schedules that can make the source models of a `TwoStream`."""
+    return {kind: each for kind, each in SCHEDULES.items() if each.source}

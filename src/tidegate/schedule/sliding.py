@@ -8,11 +8,9 @@ from math import isqrt, sqrt
 from typing import ClassVar
 
 from tidegate.checks import flag, optional, refuse, whole
-from tidegate.schedule.binary import log2, ruler, ruler_sum
-from tidegate.schedule.fit import Fit, SlotWeight, Span
-from tidegate.schedule.levels import Certificate, Levels
-from tidegate.schedule.protocol import Stepped
-from tidegate.schedule.registry import parameter, register
+from tidegate.schedule.doubling import log2, ruler, ruler_sum
+from tidegate.schedule.fit import Certificate, Fit, Levels, SlotWeight, Span
+from tidegate.schedule.protocol import Stepped, parameter, register
 
 
 @register
@@ -45,7 +43,8 @@ class SlidingWindow(Stepped):
         window: Records in the window (the paper's w): two or more whole steps.
         step: Records between two releases (the paper's w0).
         sample: If given, a fit reads at most this many records, drawn from its span.
-        refit: Whether to fit the whole window at every step, starting at the release before.
+        refit: Whether to fit the whole window at every step, starting at the release before. A
+            model then remembers more than its window.
 
     >>> [tuple(fit.span) for fit in SlidingWindow(window=70, step=10).due(7)]
     [(3, 7), (1, 3), (0, 1)]
@@ -80,7 +79,7 @@ class SlidingWindow(Stepped):
             object.__setattr__(self, "refit", None)  # as in states that were made without it
             return
         flag("refit", self.refit)
-        if self.sample is not None:
+        if self.sample:
             raise refuse("sample", "left out with refit, which reads the whole window", self.sample)
         object.__setattr__(self, "allocated", False)  # there are no levels
 
@@ -120,7 +119,7 @@ class SlidingWindow(Stepped):
         if self.refit:
             return self.window
         most = self.steps.count(max(self.base, (self.left + 1) // 2))
-        return most if self.sample is None else min(most, self.sample)
+        return min(most, self.sample) if self.sample else most
 
     def due(self, now: int) -> Sequence[Fit]:
         """The base and all levels at the start of a pass, else the levels whose bit flips."""

@@ -1,19 +1,24 @@
 """The TwoStream schedule: private dynamic transfer learning from a source to a target stream."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-from tidegate.checks import json_of, refuse, whole
-from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.fit import Fit, Span, Stream
-from tidegate.schedule.levels import TENDS_TO_ONE, Certificate, Levels
-from tidegate.schedule.protocol import Charged, Schedule
-from tidegate.schedule.registry import parameter, sources
-from tidegate.schedule.steps import Steps
+from tidegate.checks import refuse, whole
+from tidegate.schedule.doubling import is_power, log2
+from tidegate.schedule.fit import (
+    TENDS_TO_ONE,
+    Arrived,
+    Certificate,
+    Fit,
+    Levels,
+    Span,
+    Steps,
+    Stream,
+)
+from tidegate.schedule.protocol import Charged, Schedule, parameter, sources
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class TwoStream:
         """The mapping between steps and records, for each stream."""
         return {"source": self.source.steps, "target": Steps(self.step)}
 
-    def arrive(self, so_far: "Arrived", stream: Stream) -> tuple["Arrived", list[Fit]]:
+    def arrive(self, so_far: Arrived, stream: Stream) -> tuple[Arrived, list[Fit]]:
         """The state after one more step of a stream, and the fits that are due.
 
         `at` and `span` of a fit count the steps of its own stream.
@@ -110,7 +115,7 @@ class TwoStream:
             so_far, fits = self.arrive(so_far, stream)
             yield from fits
 
-    def _source_step(self, so_far: "Arrived") -> tuple["Arrived", list[Fit]]:
+    def _source_step(self, so_far: Arrived) -> tuple[Arrived, list[Fit]]:
         now = so_far.source + 1
         model, phase_start, chain = so_far.model, so_far.phase_start, so_far.chain
         fits: list[Fit] = []
@@ -132,7 +137,7 @@ class TwoStream:
         )
         return after, fits
 
-    def _target_step(self, so_far: "Arrived") -> tuple["Arrived", list[Fit]]:
+    def _target_step(self, so_far: Arrived) -> tuple[Arrived, list[Fit]]:
         now = so_far.target + 1
         if so_far.model is None:
             return replace(so_far, target=now, phase_start=now), []
@@ -142,45 +147,3 @@ class TwoStream:
             start, level, prior, kept = so_far.phase_start, log2(index), so_far.model, number
         fit = Fit(number, now, Span(start, now), prior, "update", level, stream="target")
         return replace(so_far, target=now, fits=number + 1, kept=kept), [fit]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arrived:
-    """The state of a TwoStream: the public numbers that determine all later fits.
-
-    `chain` maps each level to the number of the source's newest fit of that level. The prior of a
-    source update is the entry one level up.
-    """
-
-    source: int = 0  # steps of the source so far
-    target: int = 0  # steps of the target so far
-    fits: int = 0  # fits so far
-    model: int | None = None  # the number of the fit that made the newest source model
-    phase_start: int = 0  # the first target step after that; earlier ones are not read again
-    kept: int | None = None  # the number of the update kept as f_c
-    chain: dict[int, int] = field(default_factory=dict)
-
-    def as_text(self, streams: Mapping[str, Steps]) -> str | None:
-        """The numbers as JSON, counted in records; None if there is only one stream."""
-        if "target" not in streams:
-            return None
-        return json.dumps(asdict(self._counted(streams, Steps.count)))
-
-    @classmethod
-    def of_text(cls, text: str | None, streams: Mapping[str, Steps]) -> "Arrived":
-        """The state that `as_text` wrote; ValueError, LookupError or TypeError if it is damaged."""
-        if text is None:
-            return cls()
-        numbers = json_of(text)
-        chain = {int(level): number for level, number in numbers.pop("chain").items()}
-        return cls(**numbers, chain=chain)._counted(streams, Steps.complete)
-
-    def _counted(self, streams: Mapping[str, Steps], by: Callable[[Steps, int], int]) -> "Arrived":
-        """Counted in records instead of steps, or the other way round."""
-        target = streams["target"]
-        return replace(
-            self,
-            source=by(streams["source"], self.source),
-            target=by(target, self.target),
-            phase_start=by(target, self.phase_start),
-        )

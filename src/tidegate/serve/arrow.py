@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.arrow_values import BYTES, is_flat, is_list, is_text, nulls
+from tidegate.data.values import BYTES, is_flat, is_list, is_text, nulls
 from tidegate.serve.framing import Body
 from tidegate.serve.limits import check_number, check_size
 from tidegate.sources.arrow_records import values

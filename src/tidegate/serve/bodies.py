@@ -17,21 +17,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.arrow_values import as_objects, is_flat, is_number, is_text
 from tidegate.data.columns import Table, Text
-from tidegate.data.columns.columns import WIDEST
-from tidegate.data.columns.table import as_table
-from tidegate.data.numbers import number_of
-from tidegate.data.spelling import only_texts
+from tidegate.data.columns.table import WIDEST, as_table
+from tidegate.data.values import as_objects, is_flat, is_number, is_text, number_of, only_texts
 from tidegate.run.config import Config
 from tidegate.serve import arrow
 from tidegate.serve.framing import NOT_JSON, Body, Unreadable, framed
 from tidegate.serve.limits import Limits, check_members, check_number, check_size
 from tidegate.sources import RawBatch, SourceColumns
-from tidegate.sources.absent import Unseen
 from tidegate.sources.arrow_records import ArrowRecords, holds_ids, labels_of, values
-from tidegate.sources.source import check_columns, check_ids, objects
-from tidegate.sources.source_columns import as_json, row_of
+from tidegate.sources.json_records import Unseen
+from tidegate.sources.source import as_json, check_columns, check_ids, objects, row_of
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
@@ -185,7 +181,7 @@ class Reader:
         objs = [row if isinstance(row, dict) else {} for row in rows]
         cells = [[row.get(name) for name in names] for row in objs]
         if not self.labelled:
-            _check_complete(objs, names)
+            _check_complete(rows, names)
         X = self._rows([row[0] for row in cells] if columns.text else cells, _strict_number)
         if isinstance(X, np.ndarray) and X.dtype != object:
             with np.errstate(over="ignore"):  # a record with an infinite value cannot be used
@@ -260,9 +256,13 @@ class Reader:
         return is_number(kind) if records.number_labels else is_text(kind)
 
 
-def _check_complete(objs: list[dict[str, Any]], names: list[str]) -> None:
-    """Refuse records to predict that lack a column."""
-    missing = [name for name in names if not all(name in each for each in objs)]
+def _check_complete(rows: list[Any], names: list[str]) -> None:
+    """Refuse records to predict that are no objects or lack a column."""
+    for place, row in enumerate(rows):
+        if not isinstance(row, dict):
+            reason = row.reason if isinstance(row, Unreadable) else "not a JSON object"
+            raise InvalidValueError(f"records[{place}] is {reason}: correct it, or leave it out")
+    missing = [name for name in names if not all(name in each for each in rows)]
     if missing:
         wrong = f"records lack column {_few(missing)}; each must have {_few(names)}"
         raise InvalidValueError(wrong)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.gate import Gate
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.release import Card, StoredRelease, described
 from tidegate.schedule.plan import TwoStreamPlan
 from tidegate.state.status import promise, public_status

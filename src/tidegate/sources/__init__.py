@@ -7,8 +7,7 @@ takes only its own slot.
 
 from tidegate.sources.batches import Batches, raw_batch
 from tidegate.sources.configured import ConfiguredSource, every, once
-from tidegate.sources.source import RawBatch, Source, SourceError
-from tidegate.sources.source_columns import SourceColumns
+from tidegate.sources.source import RawBatch, Source, SourceColumns, SourceError
 
 __all__ = [
     "Batches",

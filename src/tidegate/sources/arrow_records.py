@@ -8,12 +8,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.data.arrow_values import BYTES, as_objects, is_number, is_text, plain
-from tidegate.data.columns import Columns
-from tidegate.data.columns.table import one_array
-from tidegate.data.spelling import only_texts
-from tidegate.sources.source import RawBatch, SourceError, objects
-from tidegate.sources.source_columns import SourceColumns, as_json, numbers, row_of
+from tidegate.data.columns import TableColumns
+from tidegate.data.values import BYTES, as_objects, is_number, is_text, one_array, only_texts, plain
+from tidegate.sources.source import (
+    RawBatch,
+    SourceColumns,
+    SourceError,
+    as_json,
+    numbers,
+    objects,
+    row_of,
+)
 
 FLOATS = {pa.float32(), pa.float64()}
 
@@ -71,7 +76,7 @@ class ArrowRecords:
                 f"column {self.columns.person} of {where} must hold {wanted}, got {held}"
             )
 
-    def _check_kinds(self, columns: Columns, schema: pa.Schema, where: str) -> None:
+    def _check_kinds(self, columns: TableColumns, schema: pa.Schema, where: str) -> None:
         for each in columns.checked:
             held = _value_type(schema.field(self.columns.called(each.name)).type)
             if not each.takes(held):

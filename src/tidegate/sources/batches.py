@@ -12,10 +12,9 @@ from scipy import sparse
 
 from tidegate.checks import refuse
 from tidegate.data.columns.table import Table, as_table
-from tidegate.data.labels import as_labels
 from tidegate.data.owners import as_list, check_type
-from tidegate.sources.source import OTHER_SOURCE, RawBatch, SourceError, objects
-from tidegate.sources.source_columns import as_json
+from tidegate.data.values import as_labels
+from tidegate.sources.source import OTHER_SOURCE, RawBatch, SourceError, as_json, objects
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

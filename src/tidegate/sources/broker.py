@@ -11,8 +11,7 @@ from tidegate.checks import flag, one_of, positive, word, words
 from tidegate.kinds import parameter
 from tidegate.sources.configured import ConfiguredSource, Resume, log, resumed
 from tidegate.sources.json_records import json_batch
-from tidegate.sources.source import RawBatch, SourceError
-from tidegate.sources.source_columns import SourceColumns
+from tidegate.sources.source import RawBatch, SourceColumns, SourceError
 
 PATIENCE = 60.0
 """The default number of seconds to wait for a broker that does not answer."""

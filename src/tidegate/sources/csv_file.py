@@ -16,10 +16,10 @@ import pyarrow.csv
 from tidegate.checks import refuse
 from tidegate.data.columns import Number
 from tidegate.data.columns.column import NULLS
-from tidegate.data.columns.table import one_array
+from tidegate.data.values import one_array
 from tidegate.kinds import parameter
-from tidegate.sources.chain import ChangedError, Start
 from tidegate.sources.configured import Follow, register
+from tidegate.sources.file_offset import ChangedError, Start
 from tidegate.sources.files import Files, Named, Part
 from tidegate.sources.lines import (
     MAX_LINE_BYTES,
@@ -28,8 +28,15 @@ from tidegate.sources.lines import (
     lines_after,
     tails_of_bytes,
 )
-from tidegate.sources.source import RawBatch, SourceError, objects
-from tidegate.sources.source_columns import SourceColumns, as_json, columns_of_numbers, numbers
+from tidegate.sources.source import (
+    RawBatch,
+    SourceColumns,
+    SourceError,
+    as_json,
+    columns_of_numbers,
+    numbers,
+    objects,
+)
 
 MAX_COLUMNS_AT_ONCE = 2**12
 """With more columns than this, lines are parsed one by one."""

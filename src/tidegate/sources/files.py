@@ -13,20 +13,30 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from tidegate.checks import flag, place, refuse
-from tidegate.data.arrow_values import as_objects
+from tidegate.data.values import as_objects
 from tidegate.kinds import parameter
-from tidegate.sources.chain import ChangedError, Seen, Start
 from tidegate.sources.configured import (
     ConfiguredSource,
     Follow,
     Resume,
+    SourceIdentity,
+    of_path,
     own_kinds,
     resumed,
     source_kinds,
 )
-from tidegate.sources.file_offset import BEGINNING, FileOffset, Taken, as_count, consented, mark
-from tidegate.sources.source import RawBatch, SourceError, SourceIdentity, of_path
-from tidegate.sources.source_columns import SourceColumns
+from tidegate.sources.file_offset import (
+    BEGINNING,
+    ChangedError,
+    FileOffset,
+    Seen,
+    Start,
+    Taken,
+    as_count,
+    consented,
+    mark,
+)
+from tidegate.sources.source import RawBatch, SourceColumns, SourceError
 
 STANDARD_INPUT = "-"
 """The path of standard input."""

@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from tidegate.sources.chain import Chain, ChangedError, Seen, Start
 from tidegate.sources.configured import Follow, Resume, register
-from tidegate.sources.file_offset import FileOffset, as_count, consented, mark
+from tidegate.sources.file_offset import (
+    Chain,
+    ChangedError,
+    FileOffset,
+    Seen,
+    Start,
+    as_count,
+    consented,
+    mark,
+)
 from tidegate.sources.files import IN_CONFIG, STANDARD_INPUT, Files, Part
 from tidegate.sources.json_records import json_batch, parsed
 from tidegate.sources.lines import (
@@ -26,8 +34,7 @@ from tidegate.sources.lines import (
     stops,
     tails_of_bytes,
 )
-from tidegate.sources.source import OTHER_SOURCE, RawBatch, Source, SourceError
-from tidegate.sources.source_columns import SourceColumns
+from tidegate.sources.source import OTHER_SOURCE, RawBatch, Source, SourceColumns, SourceError
 
 OLD_OFFSET = re.compile("([0-9]+):([0-9]+)")
 """An offset of version 0.1.0: a position and the CRC-32 of everything before it."""

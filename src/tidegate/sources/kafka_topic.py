@@ -8,8 +8,8 @@ from typing import NamedTuple
 from tidegate.checks import optional_module, place, refuse, word
 from tidegate.kinds import parameter
 from tidegate.sources.broker import Broker, Pulled, check_same, one_or_more
-from tidegate.sources.configured import register
-from tidegate.sources.source import OTHER_SOURCE, SourceError, SourceIdentity, of_channel
+from tidegate.sources.configured import SourceIdentity, of_channel, register
+from tidegate.sources.source import OTHER_SOURCE, SourceError
 
 NOT_KAFKA = f"the offset is not one of a Kafka topic: {OTHER_SOURCE}"
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from tidegate.sources.chain import BYTES, Chain, ChangedError, Seen, Start, resumed
+from tidegate.sources.file_offset import BYTES, Chain, ChangedError, Seen, Start, resumed
 from tidegate.sources.source import SourceError
 
 BLOCK = 2**22

@@ -8,14 +8,8 @@ from urllib.parse import urlsplit
 from tidegate.checks import optional_module, place, refuse, word
 from tidegate.kinds import parameter
 from tidegate.sources.broker import Broker, Pulled, check_same, one_or_more
-from tidegate.sources.configured import register
-from tidegate.sources.source import (
-    ALL_SUBJECTS,
-    OTHER_SOURCE,
-    SourceError,
-    SourceIdentity,
-    of_channel,
-)
+from tidegate.sources.configured import ALL_SUBJECTS, SourceIdentity, of_channel, register
+from tidegate.sources.source import OTHER_SOURCE, SourceError
 
 
 @dataclass(frozen=True, kw_only=True)

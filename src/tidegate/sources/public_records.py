@@ -1,10 +1,12 @@
 """Examine the records of a public file: what cannot be used and why, labels and norms."""
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -12,17 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.data.arrow_values import as_objects
-from tidegate.data.columns import Category, Columns, Text
-from tidegate.data.labels import as_labels
-from tidegate.data.maps.feature_map import FeatureMap
+from tidegate.data.columns import Category, TableColumns, Text
+from tidegate.data.feature_map import FeatureMap
 from tidegate.data.owners import owners_of
-from tidegate.data.predicted import Classes, Predicted
+from tidegate.data.predicted import Classes, Predicted, Target, numbers_of
 from tidegate.data.rows import as_rows, row_norms
-from tidegate.data.spelling import changed_by_readers
-from tidegate.data.target import Target, numbers_of
+from tidegate.data.values import PLAIN_NUMBER, as_labels, as_objects
 from tidegate.sources import RawBatch, SourceColumns
-from tidegate.sources.source_columns import as_json
+from tidegate.sources.source import as_json
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
@@ -125,7 +124,7 @@ class OfTable(Shape):
     rule: ClassVar[str] = "kind"
     keys: ClassVar[str] = "[[columns]]"
 
-    def __init__(self, kinds: Columns) -> None:
+    def __init__(self, kinds: TableColumns) -> None:
         self.kinds, self.norm, self.blank = kinds, kinds.norm, [dict.fromkeys(kinds.names)]
 
     def read_as(self, name: str) -> tuple[str, str]:
@@ -335,6 +334,33 @@ class Examined:
             "targets": tuple(zip(QUANTILES, at, strict=False)),
             "clipped": int(outside.sum()),
         }
+
+
+_CHANGED = re.compile(
+    r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*"  # numbers, plain or not
+    r"|[+-]?(?:inf|infinity|nan)|#?n/?a|<na>|null|none"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}.*|[0-9]{2}:[0-9]{2}(?::[0-9]{2})?",
+    re.IGNORECASE,
+)
+"""Texts that a reader of files may take for a number, a gap or a time."""
+
+EXACT_DIGITS = 15
+"""A number of so many digits is the same after any reader."""
+
+
+def changed_by_readers(value: object) -> bool:
+    """Whether a library that infers types may give a category, label or text another spelling.
+
+    >>> [text for text in ("UA", "7", "2.50", "007", "1e5", " 7", "NA") if changed_by_readers(text)]
+    ['007', '1e5', ' 7', 'NA']
+    >>> changed_by_readers(2**53 + 1), changed_by_readers("2013-01-31"), changed_by_readers("true")
+    (True, True, False)
+    """
+    if isinstance(value, str):
+        if re.fullmatch(PLAIN_NUMBER, value):
+            return sum(map(str.isdigit, value)) > EXACT_DIGITS
+        return bool(_CHANGED.fullmatch(value))
+    return isinstance(value, int | float | Decimal) and not -(2**53) <= value <= 2**53
 
 
 def _changed(values: Any) -> int:

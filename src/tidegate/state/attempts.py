@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tidegate.checks import StoppedError, StoreError
-from tidegate.data.parts import Parts
-from tidegate.data.records import Piece, Records
+from tidegate.data.records import Parts, Piece, Records
 from tidegate.data.rows import Rows
 from tidegate.run.engine import Engine
 from tidegate.state.store import ErasedError, Store

@@ -12,14 +12,14 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from tidegate.learn.fold import Fold
 from tidegate.learn.learner import LEARNERS
 from tidegate.learn.loss import every_loss
+from tidegate.learn.refit import Fold
 from tidegate.privacy import Paper, Tapered
 from tidegate.release import Card
 from tidegate.release.card import PACKAGES
 from tidegate.schedule import TwoStream
-from tidegate.schedule.registry import SCHEDULES
+from tidegate.schedule.protocol import SCHEDULES
 from tidegate.state.integrity import HISTORY, SETTINGS
 
 Agree = Callable[[str, Any, Any], bool]

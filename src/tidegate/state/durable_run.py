@@ -8,10 +8,10 @@ from pathlib import Path
 from tidegate.data.records import Piece, Records, Slots
 from tidegate.data.rows import Rows
 from tidegate.learn.learner import Fitted
-from tidegate.learn.moments import Moments
-from tidegate.learn.persons import Counted, Ownership
+from tidegate.learn.preparation import Moments
+from tidegate.learn.slot_weights import Counted, Ownership
 from tidegate.learn.transform import prepared_on_card
-from tidegate.privacy.bits import Bits
+from tidegate.privacy.noise import Bits
 from tidegate.release import Card, StoredRelease, make_card
 from tidegate.release.card import fold_of
 from tidegate.run.config import Config
@@ -24,7 +24,7 @@ from tidegate.run.executor import (
     TrainedFit,
 )
 from tidegate.schedule import Span
-from tidegate.schedule.twostream import Arrived
+from tidegate.schedule.fit import Arrived
 from tidegate.sources.source import checked_first
 from tidegate.state import publish_folder, quality
 from tidegate.state.attempts import Attempts

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from tidegate.checks import json_of, optional_module
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state.damage import readable
 from tidegate.state.database import Database
 from tidegate.state.segment_folder import LocalFolder, SegmentFolder, inside, segment_folder

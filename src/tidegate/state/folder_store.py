@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tidegate.checks import StoreError
 from tidegate.data.records import Owners
-from tidegate.learn.persons import UNOWNED, AdmittedStep, Owned, Ownership
+from tidegate.learn.slot_weights import UNOWNED, AdmittedStep, Owned, Ownership
 from tidegate.privacy.admission import Admission
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.run.step_admission import STEPS_LISTED, StepAdmission
 from tidegate.schedule import Span
 from tidegate.state import correction, verify_store

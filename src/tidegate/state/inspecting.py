@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import parse_qs, urlsplit
 
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state import lock, protected
 from tidegate.state.damage import RESTORE, readable
 from tidegate.state.database import Database

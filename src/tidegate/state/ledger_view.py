@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from tidegate.privacy import Ledger, Line
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.release.trained_on import Reach, extended, in_words
 from tidegate.state.measured_steps import MeasuredSteps
 from tidegate.state.store import Evaluation, Step, Store

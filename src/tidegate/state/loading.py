@@ -11,14 +11,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 
 from tidegate.checks import InvalidValueError, positive, refuse, whole
-from tidegate.data.maps.center import NO_MIX, CenterScale
+from tidegate.data.feature_map import FeatureMap
+from tidegate.data.maps.center import CenterScale
 from tidegate.data.maps.clip import NormClip
-from tidegate.data.maps.feature_map import FeatureMap
-from tidegate.data.target import Target
+from tidegate.data.predicted import Target
+from tidegate.data.rows import NO_MIX
 from tidegate.learn.transform import Transform
 from tidegate.release import Model, RegressionModel, StoredRelease, export_formats
+from tidegate.release.card import named_columns
 from tidegate.release.clipped_regression import ClippedRegression
-from tidegate.release.hash_chain import named_columns
 from tidegate.state.opening import holds_state
 from tidegate.state.publish_folder import published_in, read_published
 from tidegate.whole_file import read_whole

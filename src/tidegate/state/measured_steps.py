@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tidegate.data.predicted import Predicted
 from tidegate.learn.drift import Drift, Errors, drift_of, drift_of_scores
-from tidegate.learn.measures.forms import DIGITS
-from tidegate.learn.moments import Moments
+from tidegate.learn.measures.measure import DIGITS
+from tidegate.learn.preparation import Moments
 from tidegate.learn.score_kinds import read_scores
 from tidegate.privacy import Budget
 from tidegate.release.verdict import accuracy_alone, verdict

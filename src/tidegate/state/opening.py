@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tidegate.checks import StoreError
-from tidegate.run.config.locations import Locations
+from tidegate.run.config.tables import Locations
 from tidegate.state import protected
 from tidegate.state.damage import DAMAGED, RESTORE, readable
 from tidegate.state.elsewhere import ELSEWHERE, Elsewhere

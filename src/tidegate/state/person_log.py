@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tidegate.checks import StoreError, json_of
 from tidegate.data.records import Owners
 from tidegate.failpoints import failpoint
-from tidegate.learn.persons import Admitted
+from tidegate.learn.slot_weights import Admitted
 from tidegate.privacy.admission import Admission
 from tidegate.privacy.compact import NOBODY, UNKNOWN, UNSURE, YES
 from tidegate.privacy.ledger import LedgerError

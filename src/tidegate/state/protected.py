@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.data.owners import owned_by, owners_of
-from tidegate.learn.persons import EVERY_RECORD, Counted
-from tidegate.privacy.rounding import down, up
+from tidegate.learn.slot_weights import EVERY_RECORD, Counted
+from tidegate.privacy.budget import down, up
 from tidegate.state.damage import Problem
 from tidegate.whole_file import (
     LARGEST_NOTE,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tidegate.data.records import Owners, Records
     from tidegate.privacy.admission import Admission
     from tidegate.run.config import Config
-    from tidegate.run.config.person_table import PersonTable
+    from tidegate.run.config.tables import PersonTable
     from tidegate.schedule import Span
     from tidegate.sources import RawBatch
     from tidegate.state.opening import KeyMaker

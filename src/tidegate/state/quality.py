@@ -16,8 +16,8 @@ from tidegate.learn.slot_weights import without_owners
 from tidegate.learn.survey import Survey, settings
 from tidegate.learn.transform import Prepared
 from tidegate.privacy import Budget
-from tidegate.privacy.bits import Bits
 from tidegate.privacy.budget import allowance_of
+from tidegate.privacy.noise import Bits
 from tidegate.release import Card, StoredRelease
 from tidegate.schedule import Span
 from tidegate.state.store import Evaluation

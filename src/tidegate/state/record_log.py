@@ -10,7 +10,7 @@ from tidegate.checks import StoreError, refuse
 from tidegate.data.records import Owners, Piece, Records, Slots, chosen, join
 from tidegate.data.rows import Rows
 from tidegate.failpoints import failpoint
-from tidegate.run.cuts import power_of_two
+from tidegate.run.engine import power_of_two
 from tidegate.schedule import Span
 from tidegate.state import segments
 from tidegate.state.damage import DAMAGED, readable

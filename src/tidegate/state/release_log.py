@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError, json_of
-from tidegate.learn.persons import EVERY_RECORD, Counted
+from tidegate.learn.slot_weights import EVERY_RECORD, Counted
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.schedule import RecordFit, Span

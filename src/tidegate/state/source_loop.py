@@ -14,11 +14,11 @@ from tidegate.checks import InvalidValueError
 from tidegate.release import StoredRelease
 from tidegate.run.config import Config, file_name
 from tidegate.sources import RawBatch, Source, SourceError
-from tidegate.sources.configured import Follow
+from tidegate.sources.configured import Follow, shared
 from tidegate.sources.file_offset import FileOffset
 from tidegate.sources.files import Files, regular
 from tidegate.sources.json_lines import StandardInput
-from tidegate.sources.source import checked_first, shared
+from tidegate.sources.source import checked_first
 from tidegate.state.durable_run import DurableRun
 from tidegate.state.store import Store
 

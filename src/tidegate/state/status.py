@@ -6,12 +6,11 @@ from typing import Any
 from tidegate.gate import Gate
 from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Ledger
+from tidegate.privacy.budget import down
 from tidegate.privacy.meaning import meaning, whom
-from tidegate.privacy.person import EACH_RECORD, Person
-from tidegate.privacy.rounding import down
+from tidegate.privacy.person import Protects
 from tidegate.release import described
-from tidegate.release.measure_words import compact, guarded_value
-from tidegate.release.verdict import in_words
+from tidegate.release.verdict import compact, guarded_value, verdict_words
 from tidegate.run.step_admission import status_rows
 from tidegate.schedule.progress import BEHIND
 from tidegate.state.ledger_view import LedgerView
@@ -24,20 +23,20 @@ Row = dict[str, Any]
 
 def promise(gate: Gate) -> Row:
     """The schedule, the budget and what the budget promises each record or person."""
-    budget, person = gate.plan.budget, gate.plan.person
+    budget, protects = gate.plan.budget, gate.plan.protects
     return {
         "schedule": described(gate.plan.schedule),
         "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
-        "protects": protects(person),
-        "meaning": meaning(budget.epsilon, budget.delta, person),
+        "protects": protection(protects),
+        "meaning": meaning(budget.epsilon, budget.delta, protects),
         "private": gate.config.not_private_seed is None,
     }
 
 
-def protects(person: Person | None) -> Row:
+def protection(protects: Protects) -> Row:
     """Whom the budget protects; `whom` says it in words."""
-    stated = (person or EACH_RECORD).entries().get("protects", {"unit": "record"})
-    return {**stated, "whom": whom(person)}
+    stated = protects.entries().get("protects", {"unit": "record"})
+    return {**stated, "whom": whom(protects)}
 
 
 def public_status(gate: Gate, view: LedgerView) -> Row:
@@ -79,7 +78,7 @@ def _scores(each: MeasuredStep) -> Row:
 
 def verdict_row(found: Mapping[str, Any] | None) -> Row | None:
     """A verdict as JSON, with its words."""
-    return None if found is None else {**found, "words": in_words(found)}
+    return None if found is None else {**found, "words": verdict_words(found)}
 
 
 def _quality(each: MeasuredStep) -> Row:
@@ -169,7 +168,7 @@ def _for_operator(gate: Gate, stream: str, ledger: Ledger) -> Row:
         "stream": stream,
         "records": count,
         "unusable": gate.store.quarantined(stream),
-        **({} if gate.plan.person is None else status_rows(gate.store.admissions(), stream)),
+        **(status_rows(gate.store.admissions(), stream) if gate.plan.protects.persons else {}),
         "in_open_step": count - gate.store.done(stream),
         **_behind(gate, stream),
         "fits": ledger.posted,

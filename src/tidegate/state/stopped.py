@@ -12,7 +12,7 @@ from typing import Any
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.learn.preparation import deviation, stopped_because, stops, whose
 from tidegate.learn.survey import Survey
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import down
 from tidegate.run.config import Config, ConfigError, differences
 from tidegate.schedule import Span, TwoStream
 from tidegate.schedule.progress import ONLY

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tidegate.checks import StoreError, refuse
 from tidegate.data.records import Records
-from tidegate.learn.moments import Moments
+from tidegate.learn.preparation import Moments
 from tidegate.learn.rules import RULES
 from tidegate.learn.survey import NO_PAIRS, Survey
 from tidegate.privacy import Budget, Line

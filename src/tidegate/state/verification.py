@@ -9,7 +9,7 @@ from tidegate.gate import Gate
 from tidegate.learn.score_kinds import headline_name
 from tidegate.privacy import Line
 from tidegate.schedule import Span
-from tidegate.schedule.twostream import Arrived
+from tidegate.schedule.fit import Arrived
 from tidegate.state import stopped, verify_cards, verify_published
 from tidegate.state.card_keys import same
 from tidegate.state.damage import UNREADABLE, Problem, damage, reported

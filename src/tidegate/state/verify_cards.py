@@ -13,18 +13,15 @@ from tidegate.checks import InvalidValueError, StoreError, nothing
 from tidegate.data.rows import Rows
 from tidegate.gate import Gate
 from tidegate.learn.gradient import refits
-from tidegate.learn.learner import Changed, NamedLearner, Weights
-from tidegate.learn.moments import Moments
-from tidegate.learn.preparation import preparation_of
+from tidegate.learn.learner import Changed, NamedLearner, Trainer, Weights
+from tidegate.learn.preparation import Moments, preparation_of
 from tidegate.learn.private_accuracy import deviation
 from tidegate.learn.rules import UNNUMBERED, rules_of
 from tidegate.learn.score_kinds import headline, read_scores, scored
 from tidegate.learn.survey import Survey, has_pairs
-from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import prepared_on_card
 from tidegate.privacy import Line
-from tidegate.privacy.budget import allowance_of
-from tidegate.privacy.rounding import down
+from tidegate.privacy.budget import allowance_of, down
 from tidegate.release import About, Card, canonical
 from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE
 from tidegate.schedule import Span

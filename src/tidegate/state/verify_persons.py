@@ -16,7 +16,7 @@ import numpy as np
 
 from tidegate.checks import StoreError, json_of
 from tidegate.data.records import Owners
-from tidegate.learn.persons import Admitted, Ownership
+from tidegate.learn.slot_weights import Admitted, Ownership
 from tidegate.privacy import LedgerError
 from tidegate.privacy.admission import Admission, Histories
 from tidegate.schedule import Span

@@ -16,20 +16,18 @@ import numpy as np
 
 from tidegate.checks import InvalidValueError, check_numbers, exact
 from tidegate.data.predicted import predicted_on_card
-from tidegate.learn.learner import LEARNERS, NamedLearner, Task, Weights
+from tidegate.learn.learner import LEARNERS, NamedLearner, Task, Trainer, Weights
 from tidegate.learn.loss import Loss, every_loss
 from tidegate.learn.private_accuracy import deviation
 from tidegate.learn.rules import rules_of
 from tidegate.learn.score_cells import layout_of
 from tidegate.learn.score_kinds import headline, read_scores, scored
 from tidegate.learn.survey import has_pairs, settings, total_of
-from tidegate.learn.trainer import Trainer
 from tidegate.learn.transform import prepared_on_card
 from tidegate.privacy import Budget, Line
-from tidegate.privacy.bits import SystemBits
-from tidegate.privacy.budget import allowance_of, budget_of
+from tidegate.privacy.budget import allowance_of, budget_of, down
+from tidegate.privacy.noise import SystemBits
 from tidegate.privacy.person import Protects
-from tidegate.privacy.rounding import down
 from tidegate.release import FIRST, Card, StoredRelease, export_formats
 from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE, protects_of
 from tidegate.schedule import RecordFit, SlotWeight, Span
@@ -116,8 +114,8 @@ def trainer_of(
     task: Task, learner: NamedLearner, budget: Budget, protects: Protects
 ) -> Trainer[Any]:
     """The trainer of fits, which here only recomputes their settings."""
-    bits, typical = SystemBits(), protects.typical
-    return Trainer(task=task, learner=learner, budget=budget, bits=bits, typical=typical)
+    bits = SystemBits()
+    return Trainer(task=task, learner=learner, budget=budget, bits=bits, protects=protects)
 
 
 def _fit(card: Card) -> RecordFit:

@@ -11,7 +11,7 @@ from tidegate.checks import place
 from tidegate.kinds import parameter
 from tidegate.sources import ConfiguredSource, RawBatch, SourceError
 from tidegate.sources.broker import raw_batch_of
-from tidegate.sources.source import SourceIdentity, of_path
+from tidegate.sources.configured import SourceIdentity, of_path
 
 ROWS = "SELECT number, stamp, body FROM queue WHERE number >= ? ORDER BY number LIMIT ?"
 

@@ -9,18 +9,17 @@ from tidegate.data.columns.time import Time
 from tidegate.data.columns.text import Text
 from tidegate.data.columns.vector import Vector
 from tidegate.data.columns.column import KINDS, Column, column_of
-from tidegate.data.columns.columns import Columns
-from tidegate.data.columns.table import Table
+from tidegate.data.columns.table import Table, TableColumns
 # isort: on
 
 __all__ = [
     "KINDS",
     "Category",
     "Column",
-    "Columns",
     "Flag",
     "Number",
     "Table",
+    "TableColumns",
     "Text",
     "Time",
     "Vector",

@@ -9,14 +9,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.utils import murmurhash3_32
 
-from tidegate.checks import InvalidValueError, flag, refuse, whole
+from tidegate.checks import InvalidValueError, Later, flag, refuse, whole
 from tidegate.data.columns.column import Cells, Column, Floats, none, register, unless_none
 from tidegate.data.columns.unpacking import places_of
-from tidegate.data.maps.feature_map import BOOL, DOUBLE, STRING, Graph
-from tidegate.data.spelling import TRUTHS, Odd, places_in, spelled
+from tidegate.data.feature_map import BOOL, DOUBLE, STRING, Graph
+from tidegate.data.values import TRUTHS, Odd, places_in, spelled
 from tidegate.kinds import parameter
+
+scikit = Later("sklearn.utils")
 
 MOST_VALUES = 10_000
 """The most values in a list: every value takes noise, seen or not."""
@@ -289,4 +290,4 @@ def bucket(text: str, buckets: int) -> int:
     >>> bucket("N14228", 64), bucket("N24211", 64)
     (52, 8)
     """
-    return int(murmurhash3_32(text.encode(errors="replace"), 0, positive=True)) % buckets
+    return int(scikit.murmurhash3_32(text.encode(errors="replace"), 0, positive=True)) % buckets

@@ -12,11 +12,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.arrow_values import BYTES, as_objects, is_flat, is_number, is_text, nulls, plain
+from tidegate.checks import InvalidValueError, refuse, shortened
 from tidegate.data.columns.unpacking import unpack_number, unpack_vector
-from tidegate.data.maps.feature_map import DOUBLE, Graph
-from tidegate.data.spelling import NEWEST, Odd, a_rule, as_read, respelled, scalar, spells_number
+from tidegate.data.feature_map import DOUBLE, Graph
+from tidegate.data.values import (
+    BYTES,
+    NEWEST,
+    Odd,
+    a_rule,
+    as_objects,
+    as_read,
+    is_flat,
+    is_number,
+    is_text,
+    nulls,
+    plain,
+    respelled,
+    scalar,
+    spells_number,
+)
 from tidegate.kinds import Check, parameter, values_of
 
 Floats = NDArray[Any]
@@ -96,7 +110,7 @@ class Column(ABC):
         gaps: Texts that stand for a missing value; an empty text, null and NaN always do. So do
             `NULLS`, except in a category or a text, where they are values. False if the column has
             no gaps: then it has no feature for them, and a missing value is wrong.
-        spelling: The rule by which values are spelled, see `tidegate.data.spelling`; the
+        spelling: The rule by which values are spelled, see `tidegate.data.values`; the
             `Columns` that a column is in sets it.
     """
 
@@ -135,7 +149,8 @@ class Column(ABC):
     def mistake(self, what: str) -> InvalidValueError:
         """The error for settings that make no sense."""
         name: object = self.name
-        return InvalidValueError(f"column {name}: {what}" if isinstance(name, str) else what)
+        named = f"column {shortened(name, 60)}: " if isinstance(name, str) else ""
+        return InvalidValueError(f"{named}{what}")
 
     def check(self) -> None:  # noqa: B027 (most kinds have nothing to check)
         """Refuse settings that do not fit together."""

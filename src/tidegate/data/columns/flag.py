@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.data.arrow_values import is_text, nulls
 from tidegate.data.columns.column import Cells, Floats, OneNumber, none, register
 from tidegate.data.columns.unpacking import GAP
-from tidegate.data.maps.feature_map import Graph
-from tidegate.data.spelling import Odd, spells_number
+from tidegate.data.feature_map import Graph
+from tidegate.data.values import Odd, is_text, nulls, spells_number
 
 WORDS = {
     **dict.fromkeys(("true", "yes", "t", "y", "1"), True),

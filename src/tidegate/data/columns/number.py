@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.checks import between, flag
-from tidegate.data.arrow_values import is_text, nulls
 from tidegate.data.columns.column import Cells, Floats, OneNumber, register
 from tidegate.data.columns.unpacking import GAP
-from tidegate.data.maps.feature_map import Graph
-from tidegate.data.spelling import Odd, truths_of
+from tidegate.data.feature_map import Graph
+from tidegate.data.values import Odd, is_text, nulls, truths_of
 from tidegate.kinds import parameter
 
 NUMERAL = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[+-]?[nN][aA][nN]")

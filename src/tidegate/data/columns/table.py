@@ -1,17 +1,25 @@
-"""Tables as they arrive: named columns of one length, from any library."""
+"""Tables as they arrive, from any library, and their columns: each is encoded by its kind."""
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, hstack
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.arrow_values import as_object, is_text
-from tidegate.data.columns.column import Values
+from tidegate.data.columns.column import Cells, Column, Values, column_of
+from tidegate.data.feature_map import COLUMNS
+from tidegate.data.rows import Rows, chunks
+from tidegate.data.values import NEWEST, a_rule, as_object, one_array
+from tidegate.kinds import parameter
+from tidegate.privacy.budget import sqrt_down
 
 MOST_NAMES = 12
 """The most columns that an error names."""
@@ -184,20 +192,6 @@ def _of_objects(values: list[Any]) -> Values:
         return values
 
 
-def one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """An Arrow column in one piece; its texts may take 2 GiB and more.
-
-    >>> str(one_array(pa.chunked_array([["a"], ["b"]])).type)
-    'large_string'
-    """
-    if isinstance(values, pa.Array):
-        return values
-    if is_text(values.type) and values.num_chunks > 1:
-        values = values.cast(pa.large_string())
-    joined = values.combine_chunks()
-    return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
-
-
 def _of_rows(X: Any, names: Sequence[str]) -> Table:
     """Rows without names, in the order of `names`, or dicts."""
     if isinstance(X, np.ndarray) and X.ndim == 2:
@@ -229,3 +223,175 @@ def _check_width(width: int, names: Sequence[str]) -> None:
             f"X has {width} features, but {len(names)} were expected: give the columns "
             f"{few(names)}, in this order or by name"
         )
+
+
+# --- columns with kinds
+
+
+MOST_COLUMNS = 2**14
+
+WIDEST = 4096
+"""With more features than this, rows are sparse, so that surveys cannot centre them."""
+
+SLACK = Fraction(2**20 + 1, 2**20)
+"""The norm is this much larger than the bound, so that clipping leaves every row as it is."""
+
+
+def columns_of(name: str, value: object, spelling: int = NEWEST) -> tuple[Column, ...]:
+    """Columns with different names, at least one; a description stands for its column."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence) or not value:
+        raise refuse(name, "a list of columns, such as Number or Category", value)
+    if len(value) > MOST_COLUMNS:
+        raise refuse(name, f"at most {MOST_COLUMNS:,} columns", shown=f"{len(value):,}")
+    made = tuple(column_of(each, spelling) if isinstance(each, Mapping) else each for each in value)
+    for each in made:
+        if not isinstance(each, Column):
+            raise refuse(name, "a list of columns, such as Number or Category", each)
+    times = Counter(each.name for each in made)
+    if twice := [name for name, count in times.items() if count > 1]:
+        raise InvalidValueError(
+            f"column {twice[0]} is named {times[twice[0]]} times: name each column once"
+        )
+    alike = [each.spelling == spelling for each in made]
+    return made if all(alike) else tuple(replace(each, spelling=spelling) for each in made)
+
+
+@dataclass(eq=False, repr=False)
+class TableColumns:
+    """The columns of a table, each encoded by its kind; `Columns` is the same for scikit-learn.
+
+    Args:
+        columns: The columns.
+        spelling: The rule by which values are spelled, see `tidegate.data.values`.
+    """
+
+    kind: ClassVar[str] = ""
+    about: ClassVar[str] = "columns with kinds; configurations use [[columns]] instead"
+    takes_text: ClassVar[bool] = False
+    takes_columns: ClassVar[bool] = True
+
+    columns: Any = parameter("the columns", columns_of)
+    spelling: int = parameter("the rule by which values are spelled", a_rule, default=NEWEST)
+
+    @property
+    def checked(self) -> tuple[Column, ...]:
+        """The columns, checked; they are checked again if they have changed."""
+        columns = tuple(self.columns) if isinstance(self.columns, list | tuple) else self.columns
+        given = columns, self.spelling
+        before = self.__dict__.get("_checked")
+        if before is None or before[0] != given:
+            rule = a_rule("spelling", self.spelling)
+            before = self._checked = given, columns_of("columns", self.columns, rule)
+        checked: tuple[Column, ...] = before[1]
+        return checked
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns, in their order."""
+        return [each.name for each in self.checked]
+
+    @property
+    def width(self) -> int:
+        """How many features a record becomes."""
+        return sum(each.width for each in self.checked)
+
+    @property
+    def norm(self) -> float:
+        """A bound on the norm of every row, with a little slack; see docs/proofs/columns.md."""
+        squares = Fraction(sum(each.squared_norm for each in self.checked))
+        return math.nextafter(sqrt_down(squares * SLACK**2), math.inf)
+
+    def described(self) -> dict[str, Any]:
+        """The map for a card; `columns_in` builds it again."""
+        columns = [each.described() for each in self.checked]
+        rule = {} if self.spelling == 1 else {"spelling": self.spelling}
+        return {"kind": COLUMNS, "columns": columns, **rule}
+
+    def transform(self, X: Any) -> Rows:
+        """The features of each record, float32.
+
+        Args:
+            X: A table with these columns: a DataFrame, an Arrow table, a dict of columns, a list of
+                dicts, or rows without names in this order. Other columns are ignored.
+        """
+        cells = [*self.cells(X).values()]
+        wrong = np.any([each.wrong for each in cells], axis=0)
+        if not self.dense:
+            return _sparse(self.checked, cells, wrong)
+        rows = self.unpack(_packed(self.checked, cells, wrong.size))
+        rows[wrong] = np.nan
+        return rows
+
+    @property
+    def dense(self) -> bool:
+        """Whether rows are dense: if there are few features, which surveys can then centre."""
+        return self.width <= WIDEST
+
+    @property
+    def packed_width(self) -> int:
+        """How many numbers hold a record until its features are needed."""
+        return sum(each.packed_width for each in self.checked)
+
+    def pack(self, X: Any) -> NDArray[np.float32]:
+        """The records of a table in a few numbers each; NaN for one that cannot be used."""
+        cells = [*self.cells(X).values()]
+        wrong = np.any([each.wrong for each in cells], axis=0)
+        packed = _packed(self.checked, cells, wrong.size)
+        packed[wrong] = np.nan
+        return packed
+
+    def unpack(self, packed: NDArray[Any]) -> NDArray[np.float32]:
+        """The features of packed records; of any numbers, they keep the norm."""
+        columns = self.checked
+        rows = np.zeros((len(packed), sum(each.width for each in columns)), np.float32)
+        for part in chunks(rows):  # few enough rows to stay in a core's cache
+            place = start = 0
+            for each in columns:
+                own = packed[part, start : start + each.packed_width]
+                each.unpack(own, rows[part, place : place + each.width])
+                place, start = place + each.width, start + each.packed_width
+        return rows
+
+    def cells(self, X: Any) -> dict[str, Cells]:
+        """The values of each column, read but not encoded: secret."""
+        table = as_table(X, self.names)
+        return {each.name: each.cells(table.columns[each.name]) for each in self.checked}
+
+    def bad(self, X: Any) -> dict[str, NDArray[np.bool_]]:
+        """Which values of each column contradict its kind: secret, like the values."""
+        return {name: cells.wrong for name, cells in self.cells(X).items()}
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
+        """The names of the features."""
+        return np.array([name for each in self.checked for name in each.names], object)
+
+
+def columns_in(steps: Sequence[Mapping[str, Any]]) -> TableColumns | None:
+    """The columns of any kind that a card describes; None if it has none."""
+    if not steps or steps[0]["kind"] != COLUMNS:
+        return None
+    return TableColumns(steps[0]["columns"], steps[0].get("spelling", 1))
+
+
+def _packed(columns: Sequence[Column], cells: Sequence[Cells], n: int) -> NDArray[np.float32]:
+    packed = np.zeros((n, sum(each.packed_width for each in columns)), np.float32)
+    place = 0
+    for column, own in zip(columns, cells, strict=True):
+        column.pack(own, packed[:, place : place + column.packed_width])
+        place += column.packed_width
+    return packed
+
+
+def _sparse(
+    columns: Sequence[Column], cells: Sequence[Cells], wrong: NDArray[np.bool_]
+) -> csr_array:
+    """Sparse rows, in which a wrong record keeps a NaN."""
+    parts = [column.sparse(own) for column, own in zip(columns, cells, strict=True)]
+    rows = csr_array(hstack(parts, format="csr"))
+    if not wrong.any():
+        return rows
+    kept = rows.multiply(~wrong[:, None])
+    places = np.flatnonzero(wrong)
+    nan = np.full(places.size, np.nan, np.float32)
+    marks = csr_array((nan, (places, np.zeros_like(places))), rows.shape)
+    return csr_array(kept + marks).astype(np.float32)

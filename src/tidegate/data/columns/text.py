@@ -4,23 +4,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array, hstack
 
-from tidegate.checks import InvalidValueError, whole
-from tidegate.data.arrow_values import is_text
+from tidegate.checks import InvalidValueError, Later, refuse, whole
 from tidegate.data.columns.column import Cells, Floats, OneVector, none, register, unless_none
 from tidegate.data.encoder import Encoder, text_encoder
-from tidegate.data.encoder.frozen_file import digests, path
-from tidegate.data.encoder.tokens import LENGTH
-from tidegate.data.maps.clip import clip_rows
-from tidegate.data.maps.feature_map import Graph
-from tidegate.data.maps.hashed_text import HashedText, lengths
-from tidegate.data.spelling import Odd, respelled, spelled
+from tidegate.data.encoder.encoder import LENGTH, digests, path
+from tidegate.data.feature_map import Graph
+from tidegate.data.rows import clip_rows
+from tidegate.data.values import Odd, is_text, respelled, spelled
 from tidegate.kinds import parameter
+
+if TYPE_CHECKING:
+    from tidegate.data import maps
+    from tidegate.data.maps import HashedText
+else:
+    maps = Later("tidegate.data.maps")
+
+
+def lengths(name: str, value: object) -> tuple[int, ...]:
+    """The least and greatest length of n-grams, or an empty list for none."""
+    if not isinstance(value, list | tuple) or len(value) not in {0, 2}:
+        raise refuse(name, "[least, greatest], or [] for none", value)
+    if not value:
+        return ()
+    least = whole(name, value[0], most=100)
+    return least, whole(name, value[1], least=least, most=100)
 
 
 @register
@@ -166,8 +179,8 @@ class Text(OneVector):
         return csr_array(hstack([made, last], format="csr")) if self.gap_feature else made
 
     @cached_property
-    def _hasher(self) -> HashedText:
-        return HashedText(
+    def _hasher(self) -> "HashedText":
+        return maps.HashedText(
             n_features=self.size, words=self.words or None, characters=self.characters or None
         )
 

@@ -14,11 +14,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.checks import refuse, whole
-from tidegate.data.arrow_values import is_text, nulls
 from tidegate.data.columns.column import Cells, Column, Floats, none, register, unless_none
 from tidegate.data.columns.unpacking import GAP, places_of
-from tidegate.data.maps.feature_map import DOUBLE, INT64, Graph
-from tidegate.data.spelling import Odd
+from tidegate.data.feature_map import DOUBLE, INT64, Graph
+from tidegate.data.values import Odd, is_text, nulls
 from tidegate.kinds import parameter
 
 DAY = 86_400

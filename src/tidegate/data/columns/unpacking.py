@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.data.maps.clip import clip_in_place
+from tidegate.data.rows import clip_in_place
 
 Floats = NDArray[Any]
 

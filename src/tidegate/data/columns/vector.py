@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.checks import between, whole
-from tidegate.data.arrow_values import is_list, is_text, nulls
 from tidegate.data.columns.column import Cells, Floats, OneVector, register
-from tidegate.data.maps.clip import NormClip, clip_in_place, clip_rows
-from tidegate.data.maps.feature_map import BOOL, DOUBLE, Graph
-from tidegate.data.spelling import Odd
+from tidegate.data.feature_map import BOOL, DOUBLE, Graph, clipped_in_onnx
+from tidegate.data.rows import clip_in_place, clip_rows
+from tidegate.data.values import Odd, is_list, is_text, nulls
 from tidegate.kinds import parameter
 
 
@@ -118,7 +117,8 @@ class Vector(OneVector):
         """See `Column`; the input has shape (n, size), NaN throughout where it is missing."""
         each = graph.op("Cast", graph.op("IsNaN", values), to=DOUBLE)
         missing = graph.op("Cast", graph.reduced("ReduceMin", each), to=BOOL)
-        clipped = NormClip(norm=self.norm).onnx(graph, graph.op("Where", missing, 0.0, values))
+        given = graph.op("Where", missing, 0.0, values)
+        clipped = clipped_in_onnx(graph, given, self.norm)
         return self.with_gap_in_onnx(graph, graph.op("Div", clipped, self.norm), missing)
 
 

@@ -6,12 +6,9 @@ A record's features depend on that record and on files that never change: docs/p
 from pathlib import Path
 
 from tidegate.checks import refuse
-from tidegate.data.encoder.encoder import Encoder
-from tidegate.data.encoder.frozen_file import path
-from tidegate.data.encoder.onnx_image import OnnxImage
-from tidegate.data.encoder.onnx_text import OnnxText
+from tidegate.data.encoder.encoder import LENGTH, Encoder, path
+from tidegate.data.encoder.onnx_model import OnnxImage, OnnxText
 from tidegate.data.encoder.token_table import TokenTable
-from tidegate.data.encoder.tokens import LENGTH
 
 __all__ = ["Encoder", "OnnxImage", "OnnxText", "TokenTable", "text_encoder"]
 

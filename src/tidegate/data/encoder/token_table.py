@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tidegate.checks import InvalidValueError
-from tidegate.data.encoder.encoder import Encoder
-from tidegate.data.encoder.frozen_file import FrozenFile
-from tidegate.data.encoder.tokens import LENGTH, Ids, largest_id, tokens_of
-from tidegate.data.encoder.unit_rows import MAX_WIDTH, Vectors, unit_rows
+from tidegate.data.encoder.encoder import LENGTH, MAX_WIDTH, Encoder, FrozenFile, Vectors, unit_rows
+from tidegate.data.encoder.tokens import Ids, largest_id, tokens_of
 
 BITS = 30
 """Entries of a table are whole numbers of at most 2^30 in size, so that sums are exact."""

@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError, optional_module, whole
-from tidegate.data.encoder.frozen_file import FrozenFile
+from tidegate.data.encoder.encoder import FrozenFile
 
 Ids = NDArray[np.int64]
-
-LENGTH = 256
-"""How many tokens of a text are read, unless a setting says otherwise."""
 
 CHARACTERS = 64
 """Characters of a text that are read, per token: more cannot hold tokens that count."""

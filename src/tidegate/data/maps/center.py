@@ -5,64 +5,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from sklearn.base import OneToOneFeatureMixin
 
-from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.maps.clip import NormClip, clip_in_place
-from tidegate.data.maps.feature_map import Graph, RecordMap
+from tidegate.checks import InvalidValueError
+from tidegate.data.feature_map import Graph, clipped_in_onnx
 from tidegate.data.maps.intercept import AppendIntercept
-from tidegate.data.maps.mix import mixed, mixed_in_onnx, mixes, on_mix_lattice
-from tidegate.data.rows import Rows, chunks, nan_if_not_finite, with_entries
-
-NO_MIX = np.zeros((0, 0), np.float32)
-"""The matrix of a transform that has none."""
-
-
-def centred_rows(
-    X: Rows,
-    center: NDArray[Any],
-    scale: NDArray[Any],
-    constant: float,
-    mix: NDArray[Any] = NO_MIX,
-) -> Rows:
-    """The rows scale * (x - center), mixed, clipped to norm 1, and a constant column.
-
-    Each depends on its own row alone. A sparse row keeps its kind, so its center must be 0. There
-    may be no row.
-
-    >>> centred_rows(np.array([[3.0, 4.0], [0.25, 0.5]]), np.zeros(2), np.ones(2), 0.15).round(3)
-    array([[0.6 , 0.8 , 0.15],
-           [0.25, 0.5 , 0.15]])
-    """
-    if X.shape[1] != center.size:
-        raise refuse("X", f"of {center.size} columns", shown=f"{X.shape[1]}")
-    center, scale = center.astype(np.float64), scale.astype(np.float64)
-    if not isinstance(X, np.ndarray):
-        if center.any() or mix.size:
-            raise refuse("center", "0 for sparse rows, without mix", shown="another number")
-        return _scaled(X, scale, constant)
-    result = np.empty((X.shape[0], center.size + 1), X.dtype)
-    for part in chunks(result):  # few enough rows to stay in a core's cache
-        moved = X[part].astype(np.float64)
-        moved -= center
-        moved *= scale
-        result[part, :-1] = mixed(moved, mix) if mix.size else moved
-        clip_in_place(result[part, :-1], 1.0)
-    result[:, -1] = constant
-    return result
-
-
-def _scaled(X: csr_array, scale: NDArray[np.float64], constant: float) -> csr_array:
-    scaled = (X.data * scale[X.indices]).astype(X.dtype)
-    clip_in_place(with_entries(X, scaled), 1.0)
-    ends = X.indptr + np.arange(X.indptr.size, dtype=X.indptr.dtype)
-    given = np.ones(X.nnz + X.shape[0], np.bool_)  # the other places are for the constant:
-    given[ends[1:] - 1] = False  # after the last entry of each row
-    data = np.full(given.size, constant, X.dtype)
-    indices = np.full(given.size, scale.size, X.indices.dtype)
-    data[given], indices[given] = scaled, X.indices
-    return type(X)((data, indices, ends), (X.shape[0], scale.size + 1))
+from tidegate.data.maps.record_map import RecordMap
+from tidegate.data.rows import (
+    ENTRY_BITS,
+    LARGEST_ENTRY,
+    NO_MIX,
+    Rows,
+    centred_rows,
+    mixes,
+    nan_if_not_finite,
+    on_mix_lattice,
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -116,5 +74,19 @@ class CenterScale(OneToOneFeatureMixin, RecordMap):
         scaled = graph.op("Mul", graph.op("Sub", rows, center), scale)
         if mix.size:
             scaled = mixed_in_onnx(graph, scaled, mix)
-        clipped = NormClip(norm=1.0).onnx(graph, scaled)
+        clipped = clipped_in_onnx(graph, scaled, 1.0)
         return AppendIntercept(self.constant).onnx(graph, clipped)
+
+
+def mixed_in_onnx(graph: Graph, rows: str, matrix: NDArray[Any]) -> str:
+    """Add what `mixed` computes, of rows of doubles; return the name of its result."""
+    most, finer, coarser = (
+        graph.constant(each) for each in (LARGEST_ENTRY, 2.0**ENTRY_BITS, 2.0**-ENTRY_BITS)
+    )
+    size, sign = graph.op("Abs", rows), graph.op("Sign", rows)
+    beyond = graph.op("Greater", size, most)  # false for NaN, which stays NaN
+    bounded = graph.op("Where", beyond, most, size)
+    kept = graph.op("Add", bounded, graph.op("Mul", rows, 0.0))  # NaN if infinite
+    whole = graph.op("Floor", graph.op("Mul", kept, finer))
+    cut = graph.op("Mul", graph.op("Mul", whole, coarser), sign)
+    return graph.op("MatMul", cut, matrix.astype(np.float64))

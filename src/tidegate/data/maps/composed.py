@@ -1,7 +1,9 @@
 """Feature maps composed of scikit-learn's parts, and which parts learn nothing from a record."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from inspect import signature
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,11 @@ from sklearn.preprocessing import (
 )
 
 from tidegate.checks import InvalidValueError, refuse
-from tidegate.data.maps.feature_map import MAPS, FeatureMap, RecordMap
+from tidegate.data.feature_map import FeatureMap, Step, described_map, known
 from tidegate.data.maps.one_record import NeverFitted, OneByOne
+from tidegate.data.maps.record_map import RecordMap
 from tidegate.data.rows import Rows
+from tidegate.data.values import as_texts
 
 TEXTS = (FeatureHasher, HashingVectorizer)
 
@@ -127,7 +131,7 @@ def _trusting(given: Any) -> Any:
 
 def _is_users(part: Any) -> bool:
     """Whether this is a transformer of the user's own."""
-    own = isinstance(part, RecordMap) or type(part) in MAPS.values()
+    own = isinstance(part, RecordMap) or type(part) in known().values()
     return hasattr(part, "transform") and family(part) is None and not own
 
 
@@ -311,3 +315,47 @@ def _check_columns(features: ColumnTransformer) -> None:
                 f"features must name the columns of {name!r}, got a function that chooses them: "
                 "the dtypes it may look at depend on records"
             )
+
+
+def first_map(features: Any) -> Any:
+    """The map that reads records as they arrive: the first step of a pipeline, or the map."""
+    return features.steps[0][1] if isinstance(features, Pipeline) else features
+
+
+def transformed(features: Any, X: Any, spelling: int) -> Any:
+    """What a user's map makes of records: arrays, whatever `sklearn.set_config` says."""
+    if getattr(first_map(features), "takes_text", False):
+        X = as_texts(X, spelling)
+    with config_context(transform_output="default"):
+        return features.transform(X)
+
+
+def described(features: Any) -> list[Step]:
+    """The steps of a map that does not describe itself, for a card; see `described_map`."""
+    if isinstance(features, ComposedMap):
+        return described_map(features.given)
+    if isinstance(features, Pipeline):
+        return [step for _, part in features.steps for step in described_map(part)]
+    parameters = features.get_params(deep=False) if hasattr(features, "get_params") else {}
+    names = [*parameters] if family(features) is None else _changed(features, parameters)
+    return [{"kind": type(features).__name__, **{name: _plain(parameters[name]) for name in names}}]
+
+
+def _changed(features: Any, parameters: Mapping[str, Any]) -> list[str]:
+    """The parameters of a transformer of scikit-learn's that are not as by default."""
+    defaults = signature(type(features).__init__).parameters
+    return [name for name, value in parameters.items() if value is not defaults[name].default]
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as a card can hold it: maps are described, functions and classes are named."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if hasattr(value, "transform"):
+        return described_map(value)
+    if isinstance(value, str | int | None) or (isinstance(value, float) and isfinite(value)):
+        return value
+    return getattr(value, "__name__", str(value))

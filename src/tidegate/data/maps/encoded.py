@@ -4,18 +4,18 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from tidegate.checks import positive, refuse, whole
+from tidegate.checks import positive, real, refuse, whole
 from tidegate.data.encoder import Encoder, OnnxImage, text_encoder
-from tidegate.data.encoder.frozen_file import digests, path
-from tidegate.data.encoder.tokens import LENGTH
-from tidegate.data.encoder.unit_rows import Vectors
-from tidegate.data.maps.feature_map import RecordMap, register
+from tidegate.data.encoder.encoder import LENGTH, Vectors, digests, path
+from tidegate.data.feature_map import register
+from tidegate.data.maps.record_map import RecordMap
 from tidegate.data.rows import Rows
 from tidegate.kinds import parameter
 
@@ -25,9 +25,10 @@ def per_channel(name: str, value: object) -> tuple[float, ...]:
     value = () if value is None else value
     if not isinstance(value, list | tuple):
         raise refuse(name, "a list with a number for each channel", value)
-    if not all(isinstance(each, int | float) and np.isfinite(each) for each in value):
+    numbers = tuple(map(real, value))
+    if not all(map(isfinite, numbers)):
         raise refuse(name, "a list of finite numbers", value)
-    return tuple(map(float, value))
+    return numbers
 
 
 class FrozenMap(ClassNamePrefixFeaturesOutMixin):

@@ -11,9 +11,9 @@ from scipy.special import ndtri
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import positive, whole
-from tidegate.data.maps.feature_map import RecordMap, register
-from tidegate.data.maps.lattice import exact_product
-from tidegate.data.rows import Rows
+from tidegate.data.feature_map import register
+from tidegate.data.maps.record_map import RecordMap
+from tidegate.data.rows import Rows, exact_product
 from tidegate.kinds import parameter
 
 TURN = 2**16
@@ -26,6 +26,9 @@ FRACTION_BITS = 12
 FREQUENCY_BITS = FRACTION_BITS + 3
 """Frequencies are normal deviates below 8 = 2^3 in size, in steps of 2^-12."""
 
+LARGEST_GAMMA = 2.0**1000
+"""A larger gamma counts as this one: no angle is left of either, and twice it is finite."""
+
 
 @register
 @dataclass(eq=False, repr=False)
@@ -34,8 +37,8 @@ class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
 
     For each of n_components random frequencies, the features are the cosine and the sine of the
     record's angle (Rahimi and Recht), so every record has norm 1 up to rounding. The angles are
-    exact sums; see `lattice.exact_product`. Use it for up to a few thousand columns; if there are
-    more, project first.
+    exact sums; see docs/proofs/exact-products.md. Use it for up to a few thousand columns; if
+    there are more, project first.
 
     Args:
         n_components: the number of frequencies; twice as many features, cosines before sines.
@@ -63,7 +66,8 @@ class RandomFourier(ClassNamePrefixFeaturesOutMixin, RecordMap):
 
     def _map(self, rows: Rows) -> Rows:
         components = whole("n_components", self.n_components, most=2**30)
-        width = math.sqrt(2 * positive("gamma", self.gamma)) / (2 * math.pi)
+        gamma = min(positive("gamma", self.gamma), LARGEST_GAMMA)
+        width = math.sqrt(2 * gamma) / (2 * math.pi)
         seed = whole("seed", self.seed, least=0)
         frequencies = lattice_normals(rows.shape[1], components, seed)
         steps, step = exact_product(rows, frequencies, bits=FREQUENCY_BITS)

@@ -11,18 +11,9 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from tidegate.checks import refuse, whole
-from tidegate.data.maps.feature_map import register
+from tidegate.data.columns.text import lengths
+from tidegate.data.feature_map import register
 from tidegate.kinds import parameter
-
-
-def lengths(name: str, value: object) -> tuple[int, ...]:
-    """The least and greatest length of n-grams, or an empty list for none."""
-    if not isinstance(value, list | tuple) or len(value) not in {0, 2}:
-        raise refuse(name, "[least, greatest], or [] for none", value)
-    if not value:
-        return ()
-    least = whole(name, value[0], most=100)
-    return least, whole(name, value[1], least=least, most=100)
 
 
 @register

@@ -9,7 +9,8 @@ from scipy.sparse import hstack, issparse
 from sklearn.base import OneToOneFeatureMixin
 
 from tidegate.checks import between, positive
-from tidegate.data.maps.feature_map import Graph, RecordMap, register
+from tidegate.data.feature_map import Graph, register
+from tidegate.data.maps.record_map import RecordMap
 from tidegate.data.rows import Rows, nan_if_not_finite
 from tidegate.kinds import parameter
 

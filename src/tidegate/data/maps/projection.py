@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import whole
-from tidegate.data.maps.feature_map import RecordMap, register
-from tidegate.data.maps.lattice import exact_product
-from tidegate.data.rows import Rows, nan_if_not_finite
+from tidegate.data.feature_map import register
+from tidegate.data.maps.record_map import RecordMap
+from tidegate.data.rows import Rows, exact_product, nan_if_not_finite
 from tidegate.kinds import parameter
 
 SPREAD = 8
@@ -26,7 +26,7 @@ class RandomProjection(ClassNamePrefixFeaturesOutMixin, RecordMap):
     Each coordinate is added with a random sign to 8 of the features (to all if there are fewer),
     one in each eighth of them, and the sum is divided by sqrt(8): the sparse Johnson-Lindenstrauss
     transform of Kane and Nelson. The matrix has 8 entries per coordinate, whatever `n_components`
-    is, and depends on the seed alone. The sums are exact; see `lattice.exact_product`.
+    is, and depends on the seed alone. The sums are exact; see docs/proofs/exact-products.md.
 
     Args:
         n_components: the number of features.

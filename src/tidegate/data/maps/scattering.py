@@ -11,7 +11,8 @@ from scipy.fft import fft2, ifft2
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from tidegate.checks import whole
-from tidegate.data.maps.feature_map import RecordMap, register
+from tidegate.data.feature_map import register
+from tidegate.data.maps.record_map import RecordMap
 from tidegate.data.rows import Rows, chunks, row_exponents
 from tidegate.kinds import parameter
 

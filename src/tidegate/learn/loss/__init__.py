@@ -1,7 +1,17 @@
 """The losses of fits, each with the constants on which privacy depends."""
 
-from tidegate.learn.loss.classification import Huber, Logistic, Softmax
-from tidegate.learn.loss.margins import LOSSES, UNIT, Floats, Indices, Loss, automatic_loss, loss_of
+from tidegate.learn.loss.classification import (
+    LOSSES,
+    UNIT,
+    Floats,
+    Huber,
+    Indices,
+    Logistic,
+    Loss,
+    Softmax,
+    automatic_loss,
+    loss_of,
+)
 from tidegate.learn.loss.regression import (
     TARGET_LOSSES,
     HuberError,

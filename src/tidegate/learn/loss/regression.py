@@ -1,7 +1,7 @@
 """The losses of regressions: one margin for each record, which predicts its target.
 
 A target is a number t in [-1, 1], in units of half its public range; y holds codes, whole numbers
-of `RESOLUTION` (`data/target.py`). The constants are derived in docs/proofs/losses.md.
+of `RESOLUTION` (`data/predicted.py`). The constants are derived in docs/proofs/losses.md.
 """
 
 import math
@@ -12,8 +12,8 @@ from typing import ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 
 from tidegate.checks import between, refuse
-from tidegate.data.target import RESOLUTION
-from tidegate.learn.loss.margins import UNIT, Floats, Indices, Loss, rounded_up
+from tidegate.data.predicted import RESOLUTION
+from tidegate.learn.loss.classification import UNIT, Floats, Indices, Loss, rounded_up
 
 
 class TargetLoss(ABC):
@@ -128,11 +128,6 @@ class SquaredError(TargetLoss):
         """See `Loss`."""
         return _errors(margins, y)
 
-    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        """See `Loss`."""
-        del margins, y
-        return v.copy()
-
 
 @register
 @dataclass(frozen=True)
@@ -179,7 +174,3 @@ class HuberError(TargetLoss):
     def residual(self, margins: Floats, y: Indices) -> Floats:
         """See `Loss`."""
         return _errors(margins, y).clip(-self.h, self.h)
-
-    def curvature(self, margins: Floats, y: Indices, v: Floats) -> Floats:
-        """See `Loss`."""
-        return np.where(np.abs(_errors(margins, y)) < self.h, v, np.zeros_like(v))

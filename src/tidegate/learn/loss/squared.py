@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tidegate.learn.loss.margins import rounded_up
+from tidegate.learn.loss.classification import rounded_up
 
 
 @dataclass(frozen=True)

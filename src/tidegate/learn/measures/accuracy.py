@@ -5,10 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tidegate.learn.measures.answers import Answers, mean_of
-from tidegate.learn.measures.estimates import COVERED_DEVIATIONS, Estimates
-from tidegate.learn.measures.forms import Percent
-from tidegate.learn.measures.measure import Measure, Score, exactly, register
+from tidegate.learn.measures.estimates import COVERED_DEVIATIONS, Answers, Estimates, mean_of
+from tidegate.learn.measures.measure import Measure, Percent, Score, exactly, register
 
 
 def resolved(shares: Sequence[Measure]) -> float:

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
-from tidegate.learn.bins import Floats
-from tidegate.learn.measures.answers import Answers
-from tidegate.learn.measures.estimates import COVERED_DEVIATIONS, Estimates
-from tidegate.learn.measures.forms import Form
-from tidegate.learn.measures.measure import Measure, Score, exactly, register
+from tidegate.checks import Later
+from tidegate.learn.measures.estimates import COVERED_DEVIATIONS, Answers, Estimates
+from tidegate.learn.measures.measure import Form, Measure, Score, exactly, register
+from tidegate.learn.score_cells import Floats
+
+stats = Later("scipy.stats")
 
 
 def _pairs_within(ends: Sequence[float]) -> Floats:
@@ -73,5 +73,5 @@ class Auc(Score):
         ones, size = int(known.y.sum()), known.y.size
         if ones in {0, size}:
             return None
-        ranks = rankdata(known.margins)[known.y == 1].sum()
+        ranks = stats.rankdata(known.margins)[known.y == 1].sum()
         return exactly((ranks - ones * (ones + 1) / 2) / (ones * (size - ones)))

@@ -1,10 +1,7 @@
 """Two classes: the mean squared error of probabilities."""
 
-from tidegate.learn.measures.answers import Answers, mean_of
-from tidegate.learn.measures.binned_mean import mean_by_class
-from tidegate.learn.measures.estimates import Estimates
-from tidegate.learn.measures.forms import Form
-from tidegate.learn.measures.measure import Measure, Score, register
+from tidegate.learn.measures.estimates import Answers, Estimates, mean_by_class, mean_of
+from tidegate.learn.measures.measure import Form, Measure, Score, register
 
 
 @register

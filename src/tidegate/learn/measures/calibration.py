@@ -5,12 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.learn.bins import Floats
-from tidegate.learn.measures.answers import Answers, mean_of
-from tidegate.learn.measures.binned_mean import MAX_OFF_CENTRE
-from tidegate.learn.measures.estimates import Estimates
+from tidegate.learn.measures.estimates import MAX_OFF_CENTRE, Answers, Estimates, mean_of
 from tidegate.learn.measures.measure import CurveRow, Detail, Measure, Rows, exactly, register
-from tidegate.learn.score_cells import Name
+from tidegate.learn.score_cells import Floats, Name
 
 
 @dataclass(frozen=True)

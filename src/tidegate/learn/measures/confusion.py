@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.learn.exact import Floats
-from tidegate.learn.measures.answers import Answers
-from tidegate.learn.measures.estimates import Estimates
+from tidegate.learn.measures.estimates import Answers, Estimates
 from tidegate.learn.measures.measure import Detail, register
 from tidegate.learn.measures.sums import EstimatedSums, Predictions
 from tidegate.learn.score_cells import MAX_CLASSES_WITH_CELLS
@@ -47,8 +46,9 @@ class Confusion(Detail):
         size = layout.classes
         counts, variances = np.zeros((size, size)), np.zeros((size, size))
         place = layout.table("confusion")
-        seen = scores.cells[place].reshape(size, size) if place else np.zeros((size, size))
-        noise = float(scores.cell_deviations[place][0]) if place else 0.0
+        cells, noises = scores.cells[place], scores.cell_deviations[place]
+        seen = cells.reshape(size, size) if cells.size else np.zeros((size, size))
+        noise = float(noises[0]) if cells.size else 0.0
         for code in range(size):
             right, wrong = known.of_class(code, right=True), known.of_class(code, right=False)
             total, others = float(wrong @ known.values), seen[code].sum() - seen[code, code]

@@ -5,8 +5,16 @@ import math
 import numpy as np
 
 from tidegate.learn.measures.estimates import COVERED_DEVIATIONS
-from tidegate.learn.measures.forms import MAX_SHOWN_DEVIATION, Form, InUnits, Level
-from tidegate.learn.measures.measure import Measure, Score, exactly, register
+from tidegate.learn.measures.measure import (
+    MAX_SHOWN_DEVIATION,
+    Form,
+    InUnits,
+    Level,
+    Measure,
+    Score,
+    exactly,
+    register,
+)
 from tidegate.learn.measures.sums import EstimatedSums, Predictions
 
 

@@ -1,20 +1,92 @@
-"""What noisy scores say about the exact counts: least squares, with a covariance.
+"""What measures of classes are read off: what noisy scores say, and what public records do.
 
 The counts and tables of `Scores` count the same records in several ways. The estimates are the
-numbers nearest to all of them that agree with each other and add up to the public number of slots.
+numbers nearest to all of them that agree with each other and add up to the public number of slots:
+least squares, with a covariance.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
-from tidegate.learn.measures.forms import Ends
-from tidegate.learn.measures.measure import Kind, Measure
-from tidegate.learn.score_cells import Floats, Name
+from tidegate.data.predicted import predicted_codes
+from tidegate.learn.measures.measure import Ends, Kind, Measure, exactly
+from tidegate.learn.score_cells import Bins, Floats, Indices, Name
 from tidegate.learn.scores import Scores
+
+
+def mean_of(values: NDArray[Any]) -> Measure | None:
+    """The mean of some numbers; None if there are none."""
+    return exactly(np.asarray(values, np.float64).mean()) if values.size else None
+
+
+class Answers:
+    """The answers of a model to public records.
+
+    Args:
+        margins: Of the model on each slot; shape (n,) for two classes, else (n, classes).
+        y: The index of each slot's class; ignored where the slot is unusable.
+        usable: Whether each slot can be used.
+        classes: The number of classes.
+        bins: The bins of the calibration curve; by default those of a step of 4,096 records.
+        probabilities: Whether margins have probabilities; if not, no measure reads them as such.
+
+    Attributes:
+        margins: Of usable records, as `y` and `codes`, their true and predicted classes.
+        matrix: Counts of records by true class (row) and predicted class (column).
+        sizes: Counts of records by class.
+        first: If there are probabilities, that of class 1 (two classes) or of the predicted class.
+        hit: Whether that came true.
+        places: In which bin it is.
+        truth: The probability of the true class.
+    """
+
+    kind: ClassVar[Kind] = "classes"
+    is_exact: ClassVar[bool] = True
+    ends: ClassVar[Ends] = Ends()
+
+    def __init__(  # noqa: PLR0913 (records are three arrays)
+        self,
+        margins: Floats,
+        y: Indices,
+        usable: NDArray[np.bool_],
+        classes: int,
+        *,
+        bins: Bins | None = None,
+        probabilities: bool = True,
+    ) -> None:
+        self.slots, self.classes = len(usable), classes
+        self.margins, self.y = margins[usable], y[usable]
+        self.codes = predicted_codes(self.margins)
+        self.some = self.by_class = self.y.size > 0
+        self.two = classes == 2 and self.some
+        self.probabilities = probabilities and self.some
+        self.unusable = exactly(1 - self.y.size / self.slots if self.slots else 0.0)
+        self.matrix = np.zeros((classes, classes))
+        np.add.at(self.matrix, (self.y, self.codes), 1.0)
+        self.sizes = self.matrix.sum(axis=1)
+        self.shares = self.sizes / max(self.y.size, 1)
+        self.bins = bins or (Bins.two(2) if classes == 2 else Bins.confidence(2, classes))
+        if self.probabilities:
+            self._read_probabilities()
+
+    def _read_probabilities(self) -> None:
+        if self.margins.ndim == 1:
+            self.first, self.hit = expit(self.margins), self.y == 1
+            self.truth = expit(np.where(self.hit, self.margins, -self.margins))
+            self.places = np.searchsorted(self.bins.margins, self.margins)
+        else:
+            rows, each = np.arange(self.y.size), softmax(self.margins, axis=1)
+            self.first, self.hit = each[rows, self.codes], self.codes == self.y
+            self.truth = each[rows, self.y]
+            self.places = np.searchsorted(self.bins.edges, self.first)
+
 
 COVERED_DEVIATIONS = 3.0
 """Intervals span this many deviations; a denominator must be further from 0."""
@@ -91,7 +163,7 @@ class Estimates:
     @property
     def by_class(self) -> bool:
         """Whether right and wrong answers were counted for each class."""
-        return self.two or self.scores.layout.table("classes") is not None
+        return self.two or "classes" in [table.name for table in self.scores.layout.tables]
 
     @cached_property
     def some(self) -> bool:
@@ -135,7 +207,7 @@ class Estimates:
 
     def positions(self, name: Name) -> tuple[Floats, float]:
         """The noisy sums of positions in the cells of a table, and the deviation of each."""
-        place = self.scores.layout.table(name, positions=True) or slice(0)
+        place = self.scores.layout.table(name, positions=True)
         return self.scores.cells[place], float(self.scores.cell_deviations[place][0])
 
     def zeros(self) -> Floats:
@@ -248,7 +320,7 @@ def _observations(scores: Scores) -> tuple[Floats, Floats, Floats]:
     for table in layout.tables:
         if table.positions:
             continue
-        place = layout.table(table.name) or slice(0)
+        place = layout.table(table.name)
         cells, variance = scores.cells[place], cell_variances[place][0]
         if table.name == "confusion":
             matrix = cells.reshape(layout.classes, -1)
@@ -285,3 +357,61 @@ def _constraints(scores: Scores) -> tuple[Floats, Floats]:
         rows.append(wrong - (blank.usable - blank.right))
     zeros = [0.0] * (len(rows) - len(totals))
     return np.array(rows).reshape(len(rows), blank.values.size), np.array(totals + zeros)
+
+
+MAX_OFF_CENTRE = 0.25
+"""How far from the middle of a bin the mean of its records is assumed to be, as a part of it."""
+
+Function = Callable[[Floats], Floats]
+
+
+class BinnedMean:
+    """The mean over usable records of a function of the probability, cell by cell.
+
+    In a cell the function is taken as linear in the position of a record. The sum of positions is
+    known up to its noise; where the noise hides more than the bin does, the sum is not used.
+    """
+
+    def __init__(self, known: Estimates) -> None:
+        self._known = known
+        self._values = known.zeros()
+        self._shift, self._variance, self._width = 0.0, 0.0, 0.0
+
+    def add(self, name: Name, bins: Bins, function: Function, at: int = 0) -> None:
+        """Add the cells of a table from the bin numbered `at` on."""
+        start = self._known.unknown(name).start + at
+        here = slice(start, start + bins.count)
+        p, t = bins.points()
+        values = function(p)
+        middle = values.mean(axis=1)
+        away = t - t.mean(axis=1, keepdims=True)
+        slope = (away * values).sum(axis=1) / (away**2).sum(axis=1)
+        ends = np.array(bins.ends)
+        span = np.abs(function(ends[1:]) - function(ends[:-1]))
+        bend = np.abs(values - middle[:, None] - slope[:, None] * away).mean(axis=1)
+        counts = np.maximum(self._known.values[here], 0)
+        positions, noise = self._known.positions(name)
+        used = noise < MAX_OFF_CENTRE * counts
+        self._values[here] = middle - used * slope * t.mean(axis=1)
+        self._shift += float((used * slope) @ positions[at : at + bins.count])
+        self._variance += float(used @ (slope * noise) ** 2)
+        self._width += float(np.where(used, bend, MAX_OFF_CENTRE * span) @ self._known.values[here])
+
+    def measure(self) -> Measure | None:
+        """The mean; None if hardly any record is usable."""
+        known = self._known
+        ratio = known.ratio(self._values, known.usable)
+        if ratio is None:
+            return None
+        size = float(known.usable @ known.values)
+        noise = math.hypot(ratio.deviation, math.sqrt(self._variance) / size)
+        width = max(self._width / size, 0.0)
+        return Measure(ratio.value + self._shift / size, math.hypot(noise, width))
+
+
+def mean_by_class(known: Estimates, zero: Function, one: Function) -> Measure | None:
+    """Two classes: the mean of a function of the probability of class 1 for each class."""
+    bins, mean = known.scores.layout.bins, BinnedMean(known)
+    mean.add("bins", bins, zero)
+    mean.add("bins", bins, one, bins.count)
+    return mean.measure()

@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.special import entr, xlogy
 
-from tidegate.learn.bins import MIN_PROBABILITY, Floats
 from tidegate.learn.measures.accuracy import resolved
-from tidegate.learn.measures.answers import Answers
-from tidegate.learn.measures.binned_mean import BinnedMean, mean_by_class
-from tidegate.learn.measures.estimates import COVERED_DEVIATIONS, Estimates
+from tidegate.learn.measures.estimates import (
+    COVERED_DEVIATIONS,
+    Answers,
+    BinnedMean,
+    Estimates,
+    mean_by_class,
+)
 from tidegate.learn.measures.measure import Measure, Score, exactly, register
+from tidegate.learn.score_cells import MIN_PROBABILITY, Floats
 
 
 def _reach(share: Measure, function: Callable[[float], float], peak: float) -> tuple[float, float]:

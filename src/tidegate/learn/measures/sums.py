@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from tidegate.learn.exact import Floats
 from tidegate.learn.measures.estimates import COVERED_DEVIATIONS, Measured, ratio_of
-from tidegate.learn.measures.forms import Ends
-from tidegate.learn.measures.measure import Kind, Measure, exactly
+from tidegate.learn.measures.measure import Ends, Kind, Measure, exactly
 from tidegate.learn.target_scores import SUMS, TargetScores, exact_sums, fraction_bits, in_range
 
 EXACT_PARTS = 8
@@ -91,17 +90,14 @@ class EstimatedSums:
     @property
     def spread(self) -> Measure | None:
         """The variance of the targets."""
-        if self._squares is None:
-            return None
-        squares, covariance = self._squares
-        return ratio_of(squares, self.usable, covariance)
+        found = self._squares
+        return found and ratio_of(found[0], self.usable, found[1])
 
     @property
     def unexplained(self) -> Measure | None:
         """The sum of (e/2)^2 by that of (t - mean)^2; None if the targets may all be equal."""
-        if self._squares is None:
-            return None
-        return ratio_of(self._sums["square"], self._squares[0], least=1e-300)
+        found = self._squares
+        return found and ratio_of(self._sums["square"], found[0], least=1e-300)
 
     @property
     def table(self) -> Floats:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.learn.measures.answers import Answers, mean_of
-from tidegate.learn.measures.estimates import Estimates
+from tidegate.learn.measures.estimates import Answers, Estimates, mean_of
 from tidegate.learn.measures.measure import CurveRow, Detail, Measure, Rows, exactly, register
 
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from tidegate.learn.measures.forms import Percent
-from tidegate.learn.measures.measure import Measure, Score, register
+from tidegate.learn.measures.measure import Measure, Percent, Score, register
 
 
 @register

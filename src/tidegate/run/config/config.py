@@ -7,19 +7,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from sklearn.pipeline import make_pipeline
-
 from tidegate.checks import InvalidValueError, json_of, whole
-from tidegate.data.columns import Columns
+from tidegate.data.columns import TableColumns
+from tidegate.data.feature_map import FeatureChain, FeatureMap, NamedMap
 from tidegate.data.intake import Intake
-from tidegate.data.maps.feature_chain import FeatureChain
-from tidegate.data.maps.feature_map import FeatureMap, NamedMap
-from tidegate.data.packed import NOT_PACKED, NotPacked, Packing
+from tidegate.data.records import NOT_PACKED, NotPacked, Packing
 from tidegate.kinds import CHANGEABLE, parameters
 from tidegate.learn.learner import Task
 from tidegate.privacy import Budget
-from tidegate.run.config.column_table import ColumnTable, column_table
-from tidegate.run.config.feature_table import FeatureTable, feature_table
 from tidegate.run.config.keys import (
     ConfigError,
     given_keys,
@@ -29,9 +24,20 @@ from tidegate.run.config.keys import (
     table,
     tables,
 )
-from tidegate.run.config.learner_table import LearnerTable, learner_table
-from tidegate.run.config.locations import Locations
-from tidegate.run.config.measure_tables import QualityTable, SurveyTable
+from tidegate.run.config.kind_tables import (
+    ColumnTable,
+    FeatureTable,
+    LearnerTable,
+    ScheduleTable,
+    SourceTable,
+    TwoSources,
+    column_table,
+    feature_table,
+    learner_table,
+    one_or_two,
+    schedule_table,
+    with_installed_sources,
+)
 from tidegate.run.config.mistakes import (
     build_mistakes,
     column_mistakes,
@@ -41,31 +47,25 @@ from tidegate.run.config.mistakes import (
     source_mistakes,
     text_mistakes,
 )
-from tidegate.run.config.person_table import PersonTable
-from tidegate.run.config.schedule_table import ScheduleTable, schedule_table
 from tidegate.run.config.sections import with_earlier
-from tidegate.run.config.source_tables import (
-    SourceTable,
-    TwoSources,
-    one_or_two,
-    with_installed_sources,
-)
 from tidegate.run.config.tables import (
     AllocationTable,
     BudgetTable,
     ComputeTable,
+    Locations,
+    PersonTable,
     PublishTable,
+    QualityTable,
     RecordsTable,
-    StoreTable,
+    SurveyTable,
 )
 from tidegate.run.config.texts import canonical, confirmed, fixed, plain, tables_in, tables_of
 from tidegate.run.settings import BitsByPlace, Settings
 from tidegate.schedule import TwoStream
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 from tidegate.sources import ConfiguredSource, Source, SourceColumns, every, once
-from tidegate.sources.configured import Resume
+from tidegate.sources.configured import Resume, SourceIdentity, same_file
 from tidegate.sources.files import BY_OPTION, Files, as_utf8, one_file
-from tidegate.sources.source import SourceIdentity, same_file
 
 NAME_ANOTHER = "tidegate run reads that one; name another file"
 
@@ -150,8 +150,8 @@ class Config:
     compute: ComputeTable = key(
         table(ComputeTable), "where models are computed", life=CHANGEABLE, default=ComputeTable()
     )
-    store: StoreTable | None = key(
-        table(StoreTable),
+    store: Locations | None = key(
+        table(Locations),
         "where the state's data is, if not in its folder",
         life=CHANGEABLE,
         default=None,
@@ -165,7 +165,7 @@ class Config:
         budget = self.budget.build()
         if mistakes := list(column_mistakes(self)):
             raise ConfigError(mistakes)
-        if (columns := self.column_map()) is not None and self.records.norm is None:
+        if (columns := self.column_map()) and not self.records.norm:
             object.__setattr__(self, "records", replace(self.records, norm=columns.norm))
         object.__setattr__(self, "allocation", self.allocation.resolved(budget))
         object.__setattr__(self, "learner", self.learner.resolved(budget, self.records.class_count))
@@ -218,7 +218,7 @@ class Config:
         """The sections, with what is left out taken from a state, or from the defaults."""
         for name, section in given_keys(self).items():
             left_out = keys_left_out(section)
-            if state is None:
+            if not state:
                 values = {each.name: each.new(self) for each in left_out if each.new}
             else:
                 values = {each.name: getattr(vars(state)[name], each.name) for each in left_out}
@@ -259,7 +259,7 @@ class Config:
                 packed=packing.columns,
             ),
             packing=packing,
-            features=make_pipeline(*self.maps()) if self.maps() else None,
+            features=self.feature_map(),
             dtype=self.records.dtype,
             columns=self.read,
             label=self.records.label,
@@ -273,7 +273,7 @@ class Config:
 
     def source_columns(self) -> SourceColumns:
         """Which columns of a source are read, with the one that says whose a record is."""
-        person = None if self.person is None else self.person.id
+        person = self.person.id if self.person else None
         return replace(self.records.build(self.column_map()), person=person)
 
     def plan(self) -> Plan | TwoStreamPlan:
@@ -283,9 +283,9 @@ class Config:
     @cached_property
     def _plan(self) -> Plan | TwoStreamPlan:
         schedule = self.schedule.build()
-        person = None if self.person is None else self.person.build()
+        person = self.person.build() if self.person else None
         shared: dict[str, Any] = {
-            "budget": self.budget.build(1 if person is None else person.contributions),
+            "budget": self.budget.build(person.contributions if person else 1),
             "allocation": self.allocation.build(),
             "reserve": self.complete["quality"].share,
             "survey": self.complete["survey"].share,
@@ -302,7 +302,7 @@ class Config:
     @property
     def norm(self) -> float:
         """The bound on the norm of every record: as given, or as it follows from the columns."""
-        if self.records.norm is None:
+        if not self.records.norm:
             raise LookupError("neither records.norm nor [[columns]]")
         return self.records.norm
 
@@ -312,27 +312,27 @@ class Config:
         names = tuple(each.parameters["name"] for each in self.columns)
         return names or self.records.read
 
-    def column_map(self) -> Columns | None:
+    def column_map(self) -> TableColumns | None:
         """The map of the columns of [[columns]]; None if there are none."""
         return self._column_map
 
     @cached_property
-    def _column_map(self) -> Columns | None:
+    def _column_map(self) -> TableColumns | None:
         rule = self.records.rule
         kinds = [each.build(rule) for each in self.columns]
-        return Columns(kinds, spelling=rule) if kinds else None
+        return TableColumns(kinds, spelling=rule) if kinds else None
 
     def packing(self) -> Packing | NotPacked:
         """How records are packed in the store."""
         columns = self.column_map()
-        if columns is None or self.features or not columns.dense:
+        if not columns or self.features or not columns.dense:
             return NOT_PACKED
         return Packing(columns=columns, norm=self.norm, dtype=self.records.dtype)
 
     def maps(self) -> tuple[NamedMap, ...]:
         """The feature maps that are applied to every record, in their order."""
         columns = self.column_map()
-        return (*([] if columns is None else [columns]), *(each.build() for each in self.features))
+        return (*([columns] if columns else []), *(each.build() for each in self.features))
 
     def feature_map(self) -> FeatureMap:
         """The feature maps that are applied to every record before it is clipped."""
@@ -349,19 +349,13 @@ class Config:
         opened = {}
         for name, each in self.configured().items():
             followed = replace(each, follow=each.follow or follow)
-            step = self._step(name)
+            step = self.plan().streams[name].size
             opened[name] = followed.opened(name, self.source_columns(), wait=wait, step=step)
         return opened
 
-    def _step(self, stream: str) -> int:
-        """The number of records in a step of a stream."""
-        schedule = self.schedule.build()
-        steps = schedule.steps[stream] if isinstance(schedule, TwoStream) else schedule.steps
-        return steps.size
-
     def configured(self) -> dict[str, ConfiguredSource]:
         """The source that [source] names for each stream, not opened yet."""
-        if self.source is None:
+        if not self.source:
             return {}
         if isinstance(self.source, TwoSources):
             return {"source": self.source.source.build(), "target": self.source.target.build()}
@@ -408,7 +402,7 @@ class Config:
 
     def locations(self) -> Locations:
         """Where the state's database and segments are."""
-        return Locations() if self.store is None else self.store.build()
+        return self.store or Locations()
 
     def files(self) -> Iterator[Path]:
         """The files that [source] names, and those in folders that it names."""
@@ -417,7 +411,7 @@ class Config:
 
     def holdout(self) -> Files | None:
         """The public records that releases are tested on, if there are any."""
-        if self.quality.holdout is None:
+        if not self.quality.holdout:
             return None
         columns = self.records.build(self.column_map())
         return self.quality.build(columns)

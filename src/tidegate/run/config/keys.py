@@ -8,23 +8,37 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
-from tidegate.checks import MAX_COUNT, InvalidValueError, one_of, positive, refuse, whole
-from tidegate.data.target import Target
+from tidegate.checks import (
+    MAX_COUNT,
+    InvalidValueError,
+    one_of,
+    positive,
+    real,
+    refuse,
+    shortened,
+    whole,
+)
+from tidegate.data.predicted import Target
 from tidegate.kinds import FIXED, Check, Parameter, checks_of, parameters
 
 Table = TypeVar("Table")
 
 WORD = re.compile(r"\w+")
 
+MAX_MISTAKES = 50
+"""The most mistakes that a message lists."""
+
 REFERENCE = "docs/reference/configuration.md"
 
 
 class ConfigError(InvalidValueError):
-    """A configuration is not valid; the message has one line for each mistake."""
+    """A configuration is not valid; the message has one line for each of the first mistakes."""
 
     def __init__(self, mistakes: Iterable[str]) -> None:
         self.mistakes = tuple(mistakes)
-        super().__init__("\n".join(self.mistakes))
+        more = len(self.mistakes) - MAX_MISTAKES
+        rest = [f"{more:,} more mistakes follow"] if more > 0 else []
+        super().__init__("\n".join([*self.mistakes[:MAX_MISTAKES], *rest]))
 
 
 def key(  # noqa: PLR0913 (all that is to say about a key)
@@ -82,7 +96,7 @@ def ascending(name: str, value: object) -> tuple[float, ...]:
         raise refuse(name, allowed, value)
     if any(isinstance(each, bool) or not isinstance(each, int | float) for each in value):
         raise refuse(name, allowed, value)
-    numbers = tuple(map(float, value))
+    numbers = tuple(map(real, value))
     if not all(map(math.isfinite, numbers)) or any(a >= b for a, b in pairwise(numbers)):
         raise refuse(name, allowed, value)
     return numbers
@@ -151,7 +165,7 @@ def read_keys(
     except ConfigError:  # its keys already have their paths
         raise
     except InvalidValueError as error:
-        about_key = (first := WORD.match(str(error))) is not None and first[0] in checks
+        about_key = bool((first := WORD.match(str(error))) and first[0] in checks)
         where = prefix if about_key or not path else f"{path}: "
         raise ConfigError([f"{where}{error}"]) from error
 
@@ -167,9 +181,10 @@ def mistakes_of(checks: Mapping[str, Callable[[], object]]) -> Iterator[str]:
 
 def unknown_key(prefix: str, name: str, allowed: list[str]) -> str:
     """The error for a key that a table does not have."""
-    near = get_close_matches(name, allowed, n=1)
+    given = shortened(name, 60)
+    near = get_close_matches(given, allowed, n=1)
     hint = f"did you mean {prefix}{near[0]}?" if near else f"allowed are {', '.join(allowed)}"
-    return f"{prefix}{name} is not a known key: {hint}"
+    return f"{prefix}{given} is not a known key: {hint}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,9 +211,15 @@ def given_keys(keys: Any, *without: str) -> dict[str, Any]:
     return {name: v for name, v in values.items() if v is not None and name not in without}
 
 
+def refuse_both(given: Mapping[str, Any], name: str, other: str) -> None:
+    """Refuse two keys of [records] of which only one can be meant."""
+    if {name, other} <= given.keys():
+        raise InvalidValueError(f"{name} must not be given with records.{other}: remove one")
+
+
 def keys_left_out(table: object) -> list[Parameter]:
     """The keys of a table that are left out and that a state fixes all the same."""
     if not is_dataclass(table):
         return []
-    declared = (each for each in parameters(type(table)) if each.new is not None)
+    declared = (each for each in parameters(type(table)) if each.new)
     return [each for each in declared if getattr(table, each.name) is None]

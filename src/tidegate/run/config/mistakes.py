@@ -6,11 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidegate.checks import refuse
-from tidegate.data.maps.feature_map import configurable
+from tidegate.data.feature_map import configurable
 from tidegate.learn.preparation import preparation_of
 from tidegate.run.config.keys import ConfigError, mistakes_of
-from tidegate.run.config.person_table import person_mistakes
-from tidegate.run.config.source_tables import TwoSources
+from tidegate.run.config.kind_tables import TwoSources
+from tidegate.schedule import TwoStream
 
 if TYPE_CHECKING:
     from tidegate.run.config.config import Config
@@ -28,9 +28,9 @@ def build_mistakes(config: "Config") -> Iterator[str]:
         del checks["allocation"]
         left = "survey.share and quality.share must leave some of the budget for models"
         yield f"{left}, got {survey} and {scores}"
-    if config.records.target is not None and config.quality.scores is False:
+    if config.records.target and config.quality.scores is False:
         yield "quality.scores must not be false with records.target: remove it"
-    if config.source is not None or config.quality.holdout is not None:
+    if config.source or config.quality.holdout:
         checks["records"] = partial(config.records.build, config.column_map())
     yield from mistakes_of(checks)
 
@@ -46,12 +46,12 @@ def size_mistakes(config: "Config") -> Iterator[str]:
 def column_mistakes(config: "Config") -> Iterator[str]:
     """What does not go with [[columns]], or is missing without them."""
     if not config.columns:
-        if config.records.norm is None:
+        if not config.records.norm:
             add = "add it, or describe the columns in [[columns]], from which it follows"
             yield f"records.norm is missing: {add}"
         return
     for name in ("columns", "text"):
-        if getattr(config.records, name) is not None:
+        if getattr(config.records, name):
             yield f"records.{name} must not be given with [[columns]]: remove one of the two"
     names = Counter(each.parameters["name"] for each in config.columns)
     for name, times in names.items():
@@ -64,7 +64,7 @@ def column_mistakes(config: "Config") -> Iterator[str]:
         yield str(
             refuse("records.label", "a column that is not in [[columns]]", config.records.label)
         )
-    if config.features and config.records.norm is None:
+    if config.features and not config.records.norm:
         yield "records.norm is missing: with [[features]] it does not follow from [[columns]]"
 
 
@@ -73,19 +73,18 @@ def text_mistakes(config: "Config") -> Iterator[str]:
     for index, each in enumerate(config.features):
         if index and each.takes_text:
             yield f"features[{index}].map must not be {each.map}: make it the first of them"
-    first = next(iter(config.features), None)
-    text = first is not None and first.takes_text
-    if config.records.text is not None and not text:
+    texts = [each.map for each in config.features[:1] if each.takes_text]
+    if config.records.text and not texts:
         able = " or ".join(kind for kind, each in configurable().items() if each.takes_text)
         yield f"features[0].map must be {able} if records.text is given"
-    if config.records.columns is not None and first is not None and text:
-        yield f"features[0].map must not be {first.map} if records.columns is given"
+    if config.records.columns and texts:
+        yield f"features[0].map must not be {texts[0]} if records.columns is given"
 
 
 def source_mistakes(config: "Config") -> Iterator[str]:
     """Sources that do not fit the number of streams."""
     two = config.schedule.kind == "twostream"
-    if config.source is not None and two and not isinstance(config.source, TwoSources):
+    if config.source and two and not isinstance(config.source, TwoSources):
         yield "source must be [source.source] and [source.target] for a twostream schedule"
     if sum(each.piped for each in config.configured().values()) > 1:
         yield 'source.target.path must not be "-" too: use a file or folder for one of the two'
@@ -95,11 +94,21 @@ def source_mistakes(config: "Config") -> Iterator[str]:
 
 def owner_mistakes(config: "Config") -> Iterator[str]:
     """What does not go with [person], or is missing without it."""
-    if config.person is None:
+    if not config.person:
         for key in sorted({each.person_key for each in config.configured().values()} - {""}):
             yield f"source.{key} needs [person]: add that section, or remove source.{key}"
         return
-    yield from person_mistakes(config.person, config.read, config.records, config.schedule.build())
+    person, schedule = config.person, config.schedule.build()
+    used = "a feature" if person.id in (config.read or ()) else None
+    if used or person.id == config.records.label:
+        allowed = f"a column of its own, not that of {used or 'the label'}"
+        yield str(refuse("person.id", allowed, person.id))
+    two = isinstance(schedule, TwoStream)
+    if getattr(schedule.source if two else schedule, "sample", None):
+        name = "schedule.source.sample" if two else "schedule.sample"
+        yield f"{name} must not be given with [person]: remove one of the two"
+    if two and person.period:
+        yield "person.period must be left out with two streams, whose steps have no common order"
 
 
 def described(tables: Mapping[str, Any]) -> Mapping[str, Any]:

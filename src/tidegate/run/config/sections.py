@@ -4,26 +4,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.data.columns import KINDS
-from tidegate.data.maps.feature_map import configurable
+from tidegate.data.feature_map import configurable
 from tidegate.kinds import Parameter, parameters
 from tidegate.learn.learner import LEARNERS
-from tidegate.run.config.column_table import ColumnTable
-from tidegate.run.config.feature_table import FeatureTable
-from tidegate.run.config.learner_table import LearnerTable
-from tidegate.run.config.measure_tables import QualityTable, SurveyTable
-from tidegate.run.config.person_table import PersonTable
-from tidegate.run.config.schedule_table import ScheduleTable, SourceSchedule
-from tidegate.run.config.source_tables import SourceTable
+from tidegate.run.config.kind_tables import (
+    ColumnTable,
+    FeatureTable,
+    LearnerTable,
+    ScheduleTable,
+    SourceSchedule,
+    SourceTable,
+)
 from tidegate.run.config.tables import (
     AllocationTable,
     BudgetTable,
     ComputeTable,
+    Locations,
+    PersonTable,
     PublishTable,
+    QualityTable,
     RecordsTable,
-    StoreTable,
+    SurveyTable,
 )
 from tidegate.schedule import TwoStream
-from tidegate.schedule.registry import alone, sources
+from tidegate.schedule.protocol import alone, sources
 from tidegate.sources.configured import source_kinds
 
 ALL = ""
@@ -33,25 +37,38 @@ Tables = Mapping[str, type[Any]]
 """The classes whose fields are the keys of a section, by kind."""
 
 
+def _own() -> dict[str, type[Any]]:
+    """The table of each section, which has the keys that all kinds have."""
+    return {
+        "schedule": ScheduleTable,
+        "schedule.source": SourceSchedule,
+        "budget": BudgetTable,
+        "records": RecordsTable,
+        "person": PersonTable,
+        "allocation": AllocationTable,
+        "columns": ColumnTable,
+        "features": FeatureTable,
+        "learner": LearnerTable,
+        "survey": SurveyTable,
+        "quality": QualityTable,
+        "source": SourceTable,
+        "publish": PublishTable,
+        "compute": ComputeTable,
+        "store": Locations,
+    }
+
+
 def sections() -> dict[str, Tables]:
     """The tables of all sections, by the section's name."""
-    return {
-        "schedule": {ALL: ScheduleTable, **alone(), TwoStream.kind: TwoStream},
-        "schedule.source": {ALL: SourceSchedule, **sources()},
-        "budget": {ALL: BudgetTable},
-        "records": {ALL: RecordsTable},
-        "person": {ALL: PersonTable},
-        "allocation": {ALL: AllocationTable},
-        "columns": {ALL: ColumnTable, **KINDS},
-        "features": {ALL: FeatureTable, **configurable()},
-        "learner": {ALL: LearnerTable, **LEARNERS},
-        "survey": {ALL: SurveyTable},
-        "quality": {ALL: QualityTable},
-        "source": {ALL: SourceTable, **source_kinds()},
-        "publish": {ALL: PublishTable},
-        "compute": {ALL: ComputeTable},
-        "store": {ALL: StoreTable},
+    kinds: dict[str, Tables] = {
+        "schedule": {**alone(), TwoStream.kind: TwoStream},
+        "schedule.source": sources(),
+        "columns": KINDS,
+        "features": configurable(),
+        "learner": LEARNERS,
+        "source": source_kinds(),
     }
+    return {name: {ALL: own, **kinds.get(name, {})} for name, own in _own().items()}
 
 
 def keys_of(tables: Tables) -> list[Parameter]:
@@ -78,8 +95,8 @@ def keys_of(tables: Tables) -> list[Parameter]:
 
 def with_earlier(given: Any) -> Any:
     """The tables of a state's JSON text, with the keys that its version did not write."""
-    for name, tables in sections().items():
-        keys = {each.name: each.earlier for each in keys_of(tables) if each.new is not None}
+    for name, own in _own().items():
+        keys = {each.name: each.earlier for each in parameters(own) if each.new}
         if keys and isinstance(given, dict):
             table = given.get(name)
             given = {**given, name: {**keys, **(table if isinstance(table, dict) else {})}}

@@ -1,35 +1,48 @@
-"""The sections of a configuration, each a table of typed keys with a method to build its object."""
+"""The other sections, each a table of typed keys with a method to build its object."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from tidegate.checks import (
     InvalidValueError,
     between,
     flag,
+    fraction,
     one_of,
     optional,
     place,
     positive,
     ratio,
     refuse,
+    whole,
     word,
     words,
 )
-from tidegate.data.columns import Columns
-from tidegate.data.predicted import Predicted, predicted_of
-from tidegate.data.spelling import NEWEST, a_rule, places_in
-from tidegate.data.target import Target
-from tidegate.kinds import build
+from tidegate.data.columns import TableColumns
+from tidegate.data.predicted import Predicted, Target, predicted_of
+from tidegate.data.values import NEWEST, a_rule, places_in
+from tidegate.kinds import CHANGEABLE, build
 from tidegate.privacy import Allocation, Budget, Paper, Tapered
-from tidegate.privacy.budget import budget_of
-from tidegate.run.config.keys import REFERENCE, ascending, given_keys, key, labels, number_range
-from tidegate.run.config.locations import Locations
+from tidegate.privacy.budget import MAX_CONTRIBUTIONS, budget_of
+from tidegate.privacy.person import Person, typical_slots
+from tidegate.run.config.keys import (
+    REFERENCE,
+    ascending,
+    given_keys,
+    key,
+    labels,
+    number_range,
+    refuse_both,
+)
 from tidegate.run.engine import Disk, Engine, Memory
-from tidegate.sources.source_columns import Dtype, SourceColumns
+from tidegate.schedule.plan import default_survey
+from tidegate.sources.files import Files, kind_of_file, one_file
+from tidegate.sources.source import Dtype, SourceColumns
 
 if TYPE_CHECKING:
     from tidegate.run.cluster import Dask
@@ -84,7 +97,7 @@ class AllocationTable:
 
     def resolved(self, budget: Budget) -> "AllocationTable":
         """The table with defaults replaced by values."""
-        if self.name == Tapered.name and self.rate is None:
+        if self.name == Tapered.name and not self.rate:
             return replace(self, rate=budget.tapered_rate)
         return self
 
@@ -134,35 +147,33 @@ class RecordsTable:
     )
 
     def __post_init__(self) -> None:
-        if self.classes is None and self.target is None:
+        given, classes = given_keys(self), self.classes or ()
+        if {"classes", "target"}.isdisjoint(given):
             missing = "classes is missing: add it, or target to predict a number"
             raise InvalidValueError(f"{missing}, see {REFERENCE}")
-        if self.classes is not None and self.target is not None:
-            raise InvalidValueError("target must not be given with records.classes: remove one")
-        if self.columns is not None and self.text is not None:
-            raise InvalidValueError("text must not be given with records.columns: remove one")
+        refuse_both(given, "target", "classes")
+        refuse_both(given, "text", "columns")
         if self.label in {*(self.columns or ()), self.text} - {None}:
             raise refuse("label", "a column that is not a feature", self.label)
-        if self.cuts is not None and self.classes is None:
-            raise InvalidValueError("cuts must not be given with records.target: remove one")
-        if self.cuts is not None and len(self.cuts) != len(self.classes or ()) - 1:
-            allowed = f"{len(self.classes or ()) - 1} numbers for {len(self.classes or ())} classes"
+        refuse_both(given, "cuts", "target")
+        if self.cuts and len(self.cuts) != len(classes) - 1:
+            allowed = f"{len(classes) - 1} numbers for {len(classes)} classes"
             raise refuse("cuts", allowed, shown=f"{len(self.cuts)}")
         try:
-            places_in("classes", self.classes or (), self.rule)
+            places_in("classes", classes, self.rule)
         except InvalidValueError as error:
             raise InvalidValueError(f"{error}{self.spelling_hint}") from None
 
     @property
     def rule(self) -> int:
-        """The rule by which values are spelled, see `tidegate.data.spelling`."""
-        return NEWEST if self.spelling is None else self.spelling
+        """The rule by which values are spelled, see `tidegate.data.values`."""
+        return self.spelling or NEWEST
 
     @property
     def spelling_hint(self) -> str:
         """What to do about values that only rule 2 spells alike."""
         old = "; for a state that version 0.1 created, add spelling = 1 to [records]"
-        return old if self.spelling is None else ""
+        return "" if self.spelling else old
 
     @property
     def predicted(self) -> Predicted:
@@ -172,18 +183,18 @@ class RecordsTable:
     @property
     def number(self) -> Target | None:
         """The number that is predicted; None if it is a class."""
-        return None if self.target is None else Target(*self.target)
+        return Target(*self.target) if self.target else None
 
     @property
     def class_count(self) -> int | None:
         """The number of classes; None if a target is predicted."""
-        return None if self.classes is None else len(self.classes)
+        return len(self.classes) if self.classes else None
 
     @property
     def number_labels(self) -> bool:
         """Whether the column of labels holds numbers, and not texts."""
-        whole = self.classes is not None and isinstance(self.classes[0], int)
-        return whole or self.cuts is not None or self.target is not None
+        whole = all(isinstance(each, int) for each in self.classes or ())  # so is a target
+        return whole or bool(self.cuts)
 
     @property
     def groups(self) -> Sequence[int | str]:
@@ -193,48 +204,29 @@ class RecordsTable:
     @property
     def read(self) -> tuple[str, ...] | None:
         """The columns of a record without its label, if they have names."""
-        return self.columns if self.text is None else (self.text,)
+        return (self.text,) if self.text else self.columns
 
-    def build(self, kinds: Columns | None = None) -> SourceColumns:
+    def build(self, kinds: TableColumns | None = None) -> SourceColumns:
         """Which columns of a source are read.
 
         Args:
             kinds: The columns of [[columns]], if there are any.
         """
-        if self.columns is None and self.text is None and kinds is None:
+        if not (self.columns or self.text or kinds):
             raise InvalidValueError(
                 "columns is missing: describe the columns in [[columns]] to use a source"
             )
-        if self.label is None:
+        if not self.label:
             raise InvalidValueError("label is missing: add it to use a source")
         return SourceColumns(
             label=self.label,
-            features=(self.columns or ()) if kinds is None else tuple(kinds.names),
+            features=tuple(kinds.names) if kinds else self.columns or (),
             text=self.text,
             number_labels=self.number_labels,
             dtype=self.dtype,
             kinds=kinds,
             spelling=self.rule,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreTable:
-    """[store]: where the state's database and segments are, if not in its folder."""
-
-    database: str | None = key(
-        place, "PostgreSQL; password in PGPASSFILE or PGPASSWORD", default=None
-    )
-    segments: str | None = key(
-        place, "a URL or absolute path; credentials in the environment", default=None
-    )
-
-    def __post_init__(self) -> None:
-        self.build()
-
-    def build(self) -> Locations:
-        """The locations."""
-        return Locations(database=self.database, segments=self.segments)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,3 +277,172 @@ class ComputeTable:
             wrong = f"{next(iter(given))} is a key of dask, not of {self.engine}"
             raise InvalidValueError(f'{wrong}: remove it, or set engine = "dask"')
         return ENGINES[self.engine](**given)
+
+
+def typical(name: str, value: object) -> Fraction:
+    """An exact number of 1 or more: 54, 2.5 or "5/2"."""
+    try:
+        return typical_slots(value)
+    except InvalidValueError as error:  # it names the key without its table
+        raise InvalidValueError(f"{name.removesuffix('typical')}{error}") from None
+
+
+def variable(name: str, value: object) -> str:
+    """The name of an environment variable."""
+    text = value if isinstance(value, str) else ""
+    if not (text.isascii() and text.isidentifier()):
+        # It may be the key itself, which no error may show.
+        allowed = "the name of an environment variable, such as PERSON_KEY"
+        raise refuse(name, allowed, shown="something else")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonTable:
+    """[person]: whose each record is, and how much a person may contribute."""
+
+    id: str = key(word, "the column, field or header that says whose a record is")
+    contributions: int = key(
+        partial(whole, most=MAX_CONTRIBUTIONS),
+        "k: what a person's records may cost together, in units of one record",
+    )
+    typical: Fraction = key(
+        typical,
+        "how many records a person is expected to have in a fit; for accuracy only",
+        default=Fraction(1),
+    )
+    period: int | None = key(
+        optional,
+        "protect what a person does in this many consecutive steps; default: for life",
+        default=None,
+    )
+    key: str | None = key(
+        variable,
+        "environment variable with the key of ids; by default a file of the state",
+        life=CHANGEABLE,  # the state notices if the key itself is another one
+        default=None,
+    )
+
+    def build(self) -> Person:
+        """How much a person may contribute."""
+        return Person(contributions=self.contributions, typical=self.typical, period=self.period)
+
+
+SCORES = Fraction(1, 20)
+"""The default share of scores."""
+
+
+def part(name: str, value: object) -> Fraction:
+    """Check that a value is a share from 0 to below 1."""
+    share = fraction(name, value)
+    if share == 1:
+        raise refuse(name, "a share from 0 to below 1, such as 0.05", value)
+    return share
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyTable:
+    """[survey]: what the records of each step look like, measured privately."""
+
+    share: Fraction | None = key(
+        part,
+        "the budget share for means and scales of features; 0.05 with a delta, else 0",
+        default=None,
+        new=lambda config: default_survey(config.budget.build()),
+        earlier="0",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityTable:
+    """[quality]: how good the releases are, measured on the step after each."""
+
+    share: Fraction | None = key(
+        part,
+        "the share of the budget for private scores; 0.05, or 0 with a holdout",
+        default=None,
+        new=lambda config: Fraction(0) if config.quality.holdout else SCORES,
+        earlier="0",
+    )
+    scores: bool | None = key(
+        flag,
+        "false measures nothing but the accuracy, with less noise",
+        default=None,
+        new=lambda _: True,
+        earlier=False,
+    )
+    holdout: str | None = key(
+        place,
+        "a file of public records to test on; no record of a source may be in it",
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        if self.holdout:
+            kind_of_file(Path(self.holdout), "holdout")
+
+    def build(self, columns: SourceColumns) -> Files:
+        """The public records that releases are tested on; the table must name a holdout."""
+        return replace(one_file(Path(self.holdout or "")), name="holdout", columns=columns)
+
+
+SECRETS = ("key", "secret", "token", "password")
+"""Words in the names of credentials."""
+
+UNSAFE = {
+    *("file", "local", "asynclocal", "memory", "data", "dir", "generic", "reference"),
+    *("cached", "blockcache", "filecache", "simplecache", "asyncwrapper", "async_wrapper"),
+    *("http", "https", "zip", "tar", "libarchive", "git", "github", "gist", "pyscript"),
+}
+"""Protocols of fsspec that are not durable or not private, wrap another, or cannot be written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locations:
+    """[store]: where the database and the segments of a state are, if not in its folder.
+
+    Attributes:
+        database: The URL of a PostgreSQL database; None for SQLite in the folder.
+        segments: An absolute path or a URI that pyarrow supports; None for the folder.
+
+    >>> Locations(database="postgresql://tidegate:secret@db.example/ledgers")
+    Traceback (most recent call last):
+    tidegate.checks.InvalidValueError: database must be a URL without a password (give that in
+    PGPASSFILE, PGPASSWORD or a service file), got one with a password
+    """
+
+    database: str | None = key(
+        place, "PostgreSQL; password in PGPASSFILE or PGPASSWORD", default=None
+    )
+    segments: str | None = key(
+        place, "a URL or absolute path; credentials in the environment", default=None
+    )
+
+    def __post_init__(self) -> None:
+        url = _parts("database", self.database or "postgresql:")
+        if url.scheme not in {"postgresql", "postgres"}:
+            scheme = url.scheme or "none"
+            raise refuse("database", "a URL such as postgresql://host/database", shown=scheme)
+        query = parse_qs(url.query, keep_blank_values=True)
+        if url.password is not None or any("password" in name.lower() for name in query):
+            without = "a URL without a password (give that in PGPASSFILE, PGPASSWORD or a service"
+            raise refuse("database", f"{without} file)", shown="one with a password")
+        url = _parts("segments", self.segments or "/")
+        if url.scheme in {"", "file"} and not url.path.startswith("/"):
+            allowed = "an absolute path, or a URI such as s3://bucket/records"
+            raise refuse("segments", allowed, self.segments)
+        kind, _, protocol = url.scheme.partition("+")
+        if kind == "fsspec" and ("::" in (self.segments or "") or protocol in UNSAFE):
+            allowed = "an absolute path, or a URI of one file system that stores files durably"
+            raise refuse("segments", allowed, self.segments)
+        names = " ".join(parse_qs(url.query, keep_blank_values=True)).lower()
+        if "@" in url.netloc or any(word in names for word in SECRETS):
+            without = "a URI without credentials (give those in the environment)"
+            raise refuse("segments", without, shown="one with credentials")
+
+
+def _parts(name: str, value: str) -> SplitResult:
+    try:
+        return urlsplit(value)
+    except ValueError:
+        raise refuse(name, "a path or URL", shown="one that cannot be parsed") from None

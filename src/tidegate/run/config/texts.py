@@ -1,14 +1,15 @@
-"""Configurations as TOML and as JSON text, and the places that a TOML text leaves open."""
+"""Configurations as TOML and as JSON text: what a TOML text leaves open, and how two differ."""
 
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from tidegate.checks import json_of
 from tidegate.data.columns import KINDS
 from tidegate.kinds import CHANGEABLE, parameters
 from tidegate.run.config.keys import ConfigError, KindTable, given_keys
@@ -39,7 +40,7 @@ def tables_of(toml: str, name: str = "the configuration") -> dict[str, Any]:
         raise ConfigError([f"{name} is not valid: a whole number has too many digits"]) from None
     except RecursionError:
         raise ConfigError([f"{name} is not valid: its lists are nested too deep"]) from None
-    if (mistake := refused(toml, tables, name)) is not None:
+    if mistake := refused(toml, tables, name):
         raise ConfigError([mistake])
     return tables
 
@@ -61,31 +62,33 @@ def tables_in(path: str | Path) -> dict[str, Any]:
 
 def confirmed(given: Any) -> Any:
     """The tables of a JSON text, with the confirmation of delta that it does not keep."""
-    budget = given.get("budget") if isinstance(given, dict) else None
-    if not isinstance(budget, dict) or "delta" not in budget:
-        return given
-    return {**given, "budget": {**budget, "weak_delta": True}}
+    match given:
+        case {"budget": {"delta": _} as budget}:
+            return {**given, "budget": {**budget, "weak_delta": True}}
+    return given
 
 
 def plain(value: Any) -> Any:
     """Tables as dictionaries for JSON, without keys that have no value."""
-    if isinstance(value, KindTable):
-        return plain(value.keys())
-    if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
-    if is_dataclass(value):
-        return {name: plain(v) for name, v in given_keys(value, *CONFIRMATIONS).items()}
-    if isinstance(value, tuple):
-        return [plain(each) for each in value]
-    return str(value) if isinstance(value, Fraction) else value
+    match value:
+        case KindTable():
+            return plain(value.keys())
+        case dict():
+            return {name: plain(each) for name, each in value.items()}
+        case tuple():
+            return [plain(each) for each in value]
+        case Fraction():
+            return str(value)
+    return plain(given_keys(value, *CONFIRMATIONS)) if is_dataclass(value) else value
 
 
 def fixed(value: Any) -> Any:
     """What of a table may not change during the life of a state: no folders, no changeable keys."""
-    if isinstance(value, KindTable):
-        return value.without_folders()
-    if isinstance(value, tuple):
-        return tuple(map(fixed, value))
+    match value:
+        case KindTable():
+            return value.without_folders()
+        case tuple():
+            return tuple(map(fixed, value))
     if not is_dataclass(value):
         return value
     changeable = [each.name for each in parameters(type(value)) if each.life == CHANGEABLE]
@@ -136,7 +139,7 @@ def refused(toml: str, tables: Mapping[str, Any], name: str) -> str | None:
     if not count:
         return None
     line, what, key = _first(toml) or (None, *next(_open(tables, PLACEHOLDER)))
-    where = name if line is None else f"{name}, line {line}"
+    where = f"{name}, line {line}" if line else name
     more = f"; {count - 1:,} more of these follow" if count > 1 else ""
     return f'{where}: {what} is not chosen yet: replace "{PLACEHOLDER}" by {CHOICES[key]}{more}'
 
@@ -144,21 +147,27 @@ def refused(toml: str, tables: Mapping[str, Any], name: str) -> str | None:
 def _open(tables: Mapping[str, Any], placeholder: str) -> Iterator[tuple[str, str]]:
     """What is still open, each with its key; a fleet's members may have such tables, too."""
     for name, table in tables.items():
-        if name == "columns" and isinstance(table, list):
-            for column in table:
-                yield from _open_in(column, placeholder)
-        elif isinstance(table, Mapping):
-            if name == "records" and table.get("classes") == placeholder:
-                yield "records.classes", "classes"
-            yield from _open(table, placeholder)
+        match table:
+            case list() if name == "columns":
+                for column in table:
+                    yield from _open_in(column, placeholder)
+            case dict():
+                if name == "records" and table.get("classes") == placeholder:
+                    yield "records.classes", "classes"
+                yield from _open(table, placeholder)
 
 
-def _open_in(column: object, placeholder: str) -> Iterator[tuple[str, str]]:
-    if isinstance(column, Mapping):
-        of = f" of column {column['name']}" if isinstance(column.get("name"), str) else ""
-        for key in CHOICES:
-            if column.get(key) == placeholder:
-                yield f"{'the kind' if key == 'kind' else key}{of or ' of a column'}", key
+def _open_in(column: Any, placeholder: str) -> Iterator[tuple[str, str]]:
+    match column:
+        case {"name": str(name)}:
+            of = f" of column {name}"
+        case dict():
+            of = " of a column"
+        case _:
+            return
+    for key in CHOICES:
+        if column.get(key) == placeholder:
+            yield f"{'the kind' if key == 'kind' else key}{of}", key
 
 
 def _first(toml: str) -> tuple[int, str, str] | None:
@@ -176,3 +185,47 @@ def _first(toml: str) -> tuple[int, str, str] | None:
         for what, key in _open(tomllib.loads(marked), marker):
             return toml.count("\n", 0, each.start()) + 1, what, key
     return None
+
+
+FILE = " (a file of the encoder changed: restore the one with the SHA-256 before)"
+
+
+def differences(old: str, new: str) -> list[str]:
+    """The keys in which two configurations differ, from their JSON texts.
+
+    >>> differences('{"budget":{"epsilon":1.0}}', '{"budget":{"epsilon":2.0,"delta":1e-6}}')
+    ['budget.delta: absent before, now 1e-06', 'budget.epsilon: 1.0 before, now 2.0']
+    >>> columns = '{"columns":[{"name":"age","high":%d}]}'
+    >>> differences(columns % 90, columns % 99)
+    ['columns[0].high ("age"): 90 before, now 99']
+    """
+    before, after = dict(_leaves(json_of(old))), dict(_leaves(json_of(new)))
+    changed = sorted(
+        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+    )
+    return [
+        f"{path}{_named(path, before)}: "
+        f"{before.get(path, 'absent')} before, now {after.get(path, 'absent')}"
+        f"{FILE if path.endswith('.digest') else ''}"
+        for path in changed
+    ]
+
+
+def _named(path: str, before: Mapping[str, str]) -> str:
+    """The name of the column that a path is about; empty if it has none."""
+    table, _, key = path.rpartition(".")
+    name = before.get(f"{table}.name") if table.endswith("]") and key != "name" else None
+    return f" ({name})" if name else ""
+
+
+def _leaves(value: Any, path: str = "") -> Iterable[tuple[str, str]]:
+    """The paths of all values; a list is one value, except a list of tables."""
+    match value:
+        case dict():
+            for name, each in value.items():
+                yield from _leaves(each, f"{path}.{name}" if path else name)
+        case [dict(), *_]:
+            for index, each in enumerate(value):
+                yield from _leaves(each, f"{path}[{index}]")
+        case _:
+            yield path, json.dumps(value)

@@ -1,4 +1,4 @@
-"""Common parts of the schedules that make a base at every doubling, counted in steps."""
+"""Common parts of schedules whose fits double: binary numbers, blocks, bases at doublings."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -6,11 +6,83 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from tidegate.checks import refuse, whole
-from tidegate.schedule.binary import is_power, log2
-from tidegate.schedule.fit import Fit, Span
-from tidegate.schedule.levels import Levels
-from tidegate.schedule.protocol import Stepped
+from tidegate.checks import optional, refuse, whole
+from tidegate.schedule.fit import TENDS_TO_ONE, Certificate, Fit, Levels, Span, Steps
+from tidegate.schedule.protocol import Schedule, Stepped
+
+
+def is_power(number: int) -> bool:
+    """Whether a positive number is a power of two (1 is).
+
+    >>> [number for number in range(1, 10) if is_power(number)]
+    [1, 2, 4, 8]
+    """
+    return number & (number - 1) == 0
+
+
+def log2(number: int) -> int:
+    """The base-2 logarithm of a positive number, rounded down.
+
+    >>> [log2(number) for number in (1, 2, 3, 4, 7, 8)]
+    [0, 1, 1, 2, 2, 3]
+    """
+    return number.bit_length() - 1
+
+
+def ruler(number: int) -> int:
+    """How many times 2 divides a positive number.
+
+    >>> [ruler(number) for number in range(1, 9)]
+    [0, 1, 0, 2, 0, 1, 0, 3]
+    """
+    return log2(number & -number)
+
+
+def ruler_sum(number: int) -> int:
+    """The sum of `ruler(i) + 1` for i = 1, ..., number: the bits a counter flips.
+
+    >>> [ruler_sum(number) for number in range(5)]
+    [0, 1, 3, 4, 7]
+    """
+    return 2 * number - number.bit_count()
+
+
+class Blocks(Schedule, Protocol):
+    """A block is a step. Fits read 1, 2, 4, ... steps; a step is in at most one of each level."""
+
+    block: int
+    sample: int | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "block", whole("block", self.block))
+        object.__setattr__(self, "sample", optional("sample", self.sample))
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Steps of `block` records each."""
+        return Steps(self.block)
+
+    @property
+    def first(self) -> int:
+        """1: the first model is released after the first block."""
+        return 1
+
+    @property
+    def largest(self) -> int | None:
+        """The sample size; None without sampling."""
+        return self.sample
+
+    def raw_share(self, fit: Fit, levels: Levels) -> Fraction:
+        """The raw share of the fit's level."""
+        return levels.raw_share(fit.level)
+
+    def certificate(self, levels: Levels) -> Certificate:  # noqa: ARG002 (the same for all)
+        """A record is in at most one fit of each level."""
+        return TENDS_TO_ONE
+
+    def settled(self, now: int) -> int:
+        """The largest complete block that starts at 0: later fits read all or none of it."""
+        return doubled(now, 1)
 
 
 class Phase(NamedTuple):
