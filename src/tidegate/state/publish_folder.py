@@ -114,7 +114,7 @@ def check_same_state(folder: Path, store: Store) -> None:
 def newest_made(store: Store) -> int:
     """The number of the newest release of a state; -1 if it has none."""
     newest = store.newest()
-    return -1 if newest is None else newest.number
+    return newest.number if newest else -1
 
 
 def catch_up(folder: Path, store: Store) -> None:

@@ -315,15 +315,16 @@ def problems(folder: Path, store: Store) -> Iterator[Problem]:
     Files that exist must be what the state would publish. Releases newer than the state are not
     checked.
     """
-    recorded, newest = store.published(), published.newest_made(store)
+    recorded, newest = store.published(), store.newest()
     last, wanted = max(recorded, default=-1), dict(recorded)
-    for number in sorted({*range(newest + 1)} - {*recorded}):
+    made = range(newest.number + 1) if newest else ()
+    for number in sorted({*made} - {*recorded}):
         release = store.release(number)
         files, old = published.digests_of(published.files_of(release)), HISTORY not in release.card
         if old:  # version 0.1.0 wrote other Markdown, and no manifest
             kinds = (".safetensors", ".json")
             files = {name: files[name] for name in files if name.endswith(kinds)}
-        if _step(release) == _step(store.release(newest)):
+        if newest and _step(release) == _step(newest):
             files = {name: files[name] for name in files if os.path.lexists(folder / name)}
         elif not old:
             last = max(last, number)

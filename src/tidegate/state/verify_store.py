@@ -41,7 +41,7 @@ def _verify_state(state: StateDatabase, records: RecordLog) -> Iterator[Problem]
     if state.one("SELECT seal FROM state")[0] != state.seal():
         yield Problem(state.db.name, DAMAGED)
     witness = state.witness or witness_of(state.folder)
-    if witness is None:
+    if not witness:
         what = "is missing or damaged, so lost transactions would go unnoticed"
         yield Problem("lock", f"{what}; see docs/store.md")
     elif witness.committed > (committed := state.one("SELECT committed FROM state")[0]):
