@@ -454,7 +454,7 @@ def test_the_noise_of_correlations_is_as_large_as_is_said() -> None:
     for seed in range(400):
         records = Records(X, np.zeros(4000, np.intp), np.ones(4000, np.bool_))
         seen = survey(records, norm=1.0, classes=2, allowance=few, bits=NotPrivateBits(seed))
-        with patch("tidegate.learn.moments.mixing", side_effect=mixing) as asked:
+        with patch("tidegate.learn.preparation.mixing", side_effect=mixing) as asked:
             Moments.before_first(2, 2).after(seen).transform(norm=1.0, sparse=False)
         variances, covariances, noise = asked.call_args.args
         both = np.sqrt(variances[0] * variances[1])

@@ -423,7 +423,7 @@ def unplugged() -> Iterator[list[str]]:
     """A context in which every attempt to connect is noted and fails."""
     import psycopg  # noqa: PLC0415
 
-    from tidegate.state import segment_folder  # noqa: PLC0415
+    from tidegate.state import segments  # noqa: PLC0415
 
     connected: list[str] = []
 
@@ -431,12 +431,12 @@ def unplugged() -> Iterator[list[str]]:
         connected.append(f"{given} {more}")
         raise OSError("no network")
 
-    real = psycopg.connect, segment_folder._filesystem
-    psycopg.connect, segment_folder._filesystem = refuse, refuse  # type: ignore[assignment]
+    real = psycopg.connect, segments._filesystem
+    psycopg.connect, segments._filesystem = refuse, refuse  # type: ignore[assignment]
     try:
         yield connected
     finally:
-        psycopg.connect, segment_folder._filesystem = real
+        psycopg.connect, segments._filesystem = real
 
 
 def work() -> None:
