@@ -28,7 +28,7 @@ from tidegate.state.erasing import Erasing, ErasureRequests
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.inspecting import Consent
 from tidegate.state.ledger_view import LedgerView
-from tidegate.state.person_ids import PersonIds, has_owners, key_maker
+from tidegate.state.protected import key_maker
 from tidegate.state.quality import MeasuredSteps
 from tidegate.state.source_loop import (
     PAUSE,
@@ -95,7 +95,7 @@ class Gate(Erasing):
         self.streams = self.progress.streams
         self.about = self.settings.about
         self.engine = config.compute.build()
-        self.persons = PersonIds(store, config)
+        self.persons = self._steps.protected
         self.erasure_requests = ErasureRequests()
         self.corrected: str | None = None  # what correcting a stopped state did
 
@@ -253,8 +253,8 @@ class Gate(Erasing):
         check_ids(raw, protected=self.plan.protects.persons)
         if raw.n == 0:
             return self.store.count(name)
-        records, reasons = self.persons.owned(self._clean(name, raw), raw)
-        known, unusable = has_owners(records), np.flatnonzero(~records.usable).tolist()
+        records, reasons, known = self.persons.owned(self._clean(name, raw), raw)
+        unusable = np.flatnonzero(~records.usable).tolist()
         why = {**reasons_for(self.config, raw, unusable), **reasons}
         quarantine = tuple(
             Quarantined(

@@ -35,7 +35,7 @@ MEASURED = {
     "bench/persons.py": {
         "tidegate.learn.slot_weights",
         "tidegate.state.folder_store",
-        "tidegate.state.person_ids",
+        "tidegate.state",
         "tidegate.state.person_log",
         "tidegate.sources",
         "tidegate.learn.learner",

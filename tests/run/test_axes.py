@@ -24,7 +24,7 @@ from tidegate.run.memory_run import MemoryRun
 from tidegate.run.settings import BitsByPlace, Nowhere, Settings
 from tidegate.schedule.plan import Plan
 from tidegate.schedule.progress import ByCounts, WithRecords
-from tidegate.state import durable_run
+from tidegate.state import protected
 from tidegate.state.verification import verify
 
 Patch = AbstractContextManager[Any]
@@ -45,7 +45,7 @@ def watched(kind: type, asked: set[str]) -> Any:
 def counted_by(mine: Any) -> Iterator[None]:
     """Every slot counts, by an object of its own."""
     with (
-        patch.object(durable_run, "EVERY_RECORD", mine),
+        patch.object(protected, "EVERY_RECORD", mine),
         patch.object(held, "EVERY_RECORD", mine),
     ):
         yield

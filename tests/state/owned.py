@@ -115,11 +115,12 @@ def take_step(
     batch = Batch(stream=stream, records=owned(start, persons), cut=len(persons))
     at = store.append(batch)
     span = Span(start, at)
-    admitted = store.admit(stream, span, known)
-    assert np.array_equal(store.admit(stream, span, known), admitted)  # asked again
+    counted = store.admit(stream, span, known)
+    again = store.admit(stream, span, known)
+    assert np.array_equal(again.admitted, counted.admitted)
     number = sum(1 for _ in store.lines())
-    store.publish(stream, at, [made(number, at)], admitted=admitted)
-    return [bool(each) for each in admitted]
+    store.publish(stream, at, [made(number, at)], counted=counted)
+    return [bool(each) for each in counted.admitted]
 
 
 def ledger(store: FolderStore, persons: Mapping[int, Any] | range) -> dict[int, Ranges]:

@@ -19,7 +19,7 @@ from tests.state.gatelife import TWO, config, opened, stream
 from tidegate.release import Card
 from tidegate.schedule.protocol import SCHEDULES
 from tidegate.state.card_keys import DESCRIBED, INSIDE, TOP, parameters, unknown_keys
-from tidegate.state.verify_noise import problems_of_card
+from tidegate.state.verify_published import problems_of_card
 
 GAUSSIAN: dict[str, Any] = {"budget": {"epsilon": 4.0, "delta": 1e-6}, "learner": {}}
 MEASURED: dict[str, Any] = {"survey": {"share": "1/20"}, "quality": {"share": "1/20"}}

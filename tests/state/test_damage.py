@@ -18,7 +18,7 @@ from tidegate.checks import StoreError
 from tidegate.gate import Gate
 from tidegate.state.database import SqliteDatabase
 from tidegate.state.publish_folder import newest_published
-from tidegate.state.publish_folder import verify as verify_folder
+from tidegate.state.verify_published import verify as verify_folder
 
 FIRST, ALL = 650, 950
 

@@ -20,7 +20,7 @@ from tidegate.features import AppendIntercept, HashedText, NormClip, RandomFouri
 from tidegate.release import FIRST, Model, seal
 from tidegate.release import export_formats as files
 from tidegate.release.clipped_regression import to_sklearn
-from tidegate.state import publish_folder
+from tidegate.state import publish_folder, verify_published
 
 CLASSES = [[0, 1], ["ebb", "flood", "slack"], [7, 3, 5]]
 SURVEYED = pytest.mark.parametrize("surveyed", [False, True], ids=["plain", "surveyed"])
@@ -251,12 +251,12 @@ def test_anybody_can_verify_a_folder(tmp_path: Path) -> None:
     _, chain, _ = made([0, 1])
     for release in chain:
         publish_folder.publish(tmp_path, release)
-    assert list(publish_folder.verify(tmp_path)) == []
+    assert list(verify_published.verify(tmp_path)) == []
     (tmp_path / "000000.md").unlink()
     forged = seal(chain[1].card, np.zeros_like(chain[1].weights), FIRST)
     files.export(forged, tmp_path / "000001.safetensors")
     (tmp_path / "000003.safetensors").write_bytes(b"torn")
-    problems = [each.replace(f"{tmp_path}/", "") for each in publish_folder.verify(tmp_path)]
+    problems = [each.what.replace(f"{tmp_path}/", "") for each in verify_published.verify(tmp_path)]
     assert [each.removesuffix(f": {publish_folder.REPAIR}") for each in problems] == [
         "000000.md is missing",
         "release 1 does not follow release 0",

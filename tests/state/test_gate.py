@@ -35,10 +35,10 @@ from tidegate.run.memory_run import MemoryRun
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 from tidegate.sources import Batches, SourceError, raw_batch
 from tidegate.state.publish_folder import newest_published
-from tidegate.state.publish_folder import verify as verify_folder
 from tidegate.state.status import status
 from tidegate.state.store import NoStateError
 from tidegate.state.verification import verify
+from tidegate.state.verify_published import verify as verify_folder
 
 children = multiprocessing.get_context("forkserver")
 children.set_forkserver_preload(["tests.state.gatelife"])

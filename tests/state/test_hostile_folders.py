@@ -38,7 +38,7 @@ from tidegate.run.config.tables import Locations
 from tidegate.state import segments
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.inspecting import Consent, host_of
-from tidegate.state.person_runs import Run
+from tidegate.state.person_rows import Run
 from tidegate.state.segments import pack, unpack
 
 HERE = Path(__file__).parents[2]
@@ -295,7 +295,7 @@ def _releases(folder: Path) -> list[Any]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("value", NASTY, ids=lambda value: repr(value)[:20])
 def test_no_value_of_a_card_hangs_or_breaks_verify(made: dict[str, Path], value: Any) -> None:
-    from tidegate.state.verify_noise import problems_of_card  # noqa: PLC0415
+    from tidegate.state.verify_published import problems_of_card  # noqa: PLC0415
 
     release = _releases(made["published"])[1]
     for path in places(release.card):

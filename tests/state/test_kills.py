@@ -11,9 +11,9 @@ import pytest
 from tests.state.commands import command, grow, hashes, killed, make, started
 from tidegate.gate import Gate
 from tidegate.state.publish_folder import newest_published
-from tidegate.state.publish_folder import verify as verify_folder
 from tidegate.state.store import NoStateError
 from tidegate.state.verification import verify
+from tidegate.state.verify_published import verify as verify_folder
 
 RECORDS = 1500
 

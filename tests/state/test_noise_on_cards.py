@@ -27,13 +27,14 @@ from tidegate.learn.scores import Scores
 from tidegate.privacy.budget import Allowance
 from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.release import seal as chained
-from tidegate.state import publish_folder
+from tidegate.state import publish_folder, verify_published
 from tidegate.state.damage import BEGINNING, HISTORY, after
 from tidegate.state.database import SqliteDatabase
 from tidegate.state.layout import sums_of
 from tidegate.state.quality import scores_on_card
 from tidegate.state.store import FIT, STEP, PlannedWeights, covered, with_fits
-from tidegate.state.verify_noise import Recomputed, problems_of_card
+from tidegate.state.verify_cards import Recomputed
+from tidegate.state.verify_published import problems_of_card
 
 GAUSSIAN = {"epsilon": 1.0, "delta": 1e-6}
 GATES: dict[str, dict[str, Any]] = {
@@ -152,7 +153,7 @@ def test_too_little_noise_is_found_though_every_sum_was_redone(name: str, tmp_pa
             rewrite(state, edit, which)
             (told,) = problems(state)
             assert told.startswith(f"fit {which}: its card says settings.{key} ")
-            alone = list(publish_folder.verify(tmp_path / "out"))
+            alone = list(verify_published.verify(tmp_path / "out"))
             # a card alone does not show which of these the learner would choose
             chosen = key in ("steps", "rate", "clip", "tolerance")
             assert alone or chosen or which not in released(state), key

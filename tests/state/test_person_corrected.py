@@ -19,7 +19,7 @@ from tidegate.run.config import ConfigError
 from tidegate.schedule import Span
 from tidegate.state import person_log
 from tidegate.state.database import PAGE
-from tidegate.state.person_runs import Run
+from tidegate.state.person_rows import Run
 
 PERSON = {"id": "who", "contributions": 2}
 

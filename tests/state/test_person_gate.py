@@ -18,7 +18,7 @@ from tidegate.gate import Gate
 from tidegate.release.markdown import to_markdown
 from tidegate.run.config import ConfigError
 from tidegate.sources import Batches
-from tidegate.state.verify_noise import problems_of_card
+from tidegate.state.verify_published import problems_of_card
 
 SECRET = "Ada-Lovelace-1815"
 HUGE = SECRET * (2**20 // len(SECRET))

@@ -16,7 +16,7 @@ from tests.state.postgres_server import needs_postgres, server
 from tidegate.checks import StoreError
 from tidegate.failpoints import NAMES, PERSONS
 from tidegate.gate import Gate
-from tidegate.state.person_key import FILE
+from tidegate.state.protected import FILE
 from tidegate.state.store import NoStateError
 from tidegate.state.verification import verify
 

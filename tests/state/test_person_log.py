@@ -26,7 +26,7 @@ from tests.state.owned import (
 )
 from tests.state.postgres_server import DATABASES
 from tidegate.checks import InvalidValueError, StoreError
-from tidegate.learn.slot_weights import Owned
+from tidegate.learn.slot_weights import AdmittedStep, Owned
 from tidegate.privacy import LedgerError
 from tidegate.privacy.admission import Admission
 from tidegate.run.config.tables import Locations
@@ -39,12 +39,11 @@ from tidegate.schedule import (
     Span,
     TwoStream,
 )
-from tidegate.state import person_log, person_rows
+from tidegate.state import person_index, person_rows
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.person_index import PersonIndex
 from tidegate.state.person_log import PersonLog
-from tidegate.state.person_rows import PersonRows, Place
-from tidegate.state.person_runs import Run
+from tidegate.state.person_rows import PersonRows, Place, Run
 from tidegate.state.store import Batch
 
 STEP = 12
@@ -69,8 +68,8 @@ def locations(request: pytest.FixtureRequest) -> Locations:
 def small() -> Iterator[None]:
     """Merge soon and often, so that short lives have many levels."""
     with (
-        patch.multiple(person_rows, MAX_UNMERGED_ROWS=3, FANOUT=2, MAX_CACHED=60),
-        patch.object(person_log, "MAX_EAGER_STEPS", 2),
+        patch.multiple(person_rows, MAX_UNMERGED_ROWS=3, FANOUT=2),
+        patch.multiple(person_index, MAX_EAGER_STEPS=2, MAX_CACHED=60),
     ):
         yield
 
@@ -132,8 +131,8 @@ def test_nothing_is_stored_before_publish(tmp_path: Path) -> None:
         assert isinstance(found, Owned)
         assert not found.admitted.any()
     with closing(FolderStore(tmp_path, segment_records=32)) as store:
-        assert np.array_equal(store.admit("records", Span(0, STEP), known), first)
-        assert first.all()
+        assert np.array_equal(store.admit("records", Span(0, STEP), known).admitted, first.admitted)
+        assert first.admitted.all()
 
 
 def test_a_failed_step_admits_nobody(tmp_path: Path) -> None:
@@ -143,10 +142,10 @@ def test_a_failed_step_admits_nobody(tmp_path: Path) -> None:
         bits = store.admit("records", Span(0, STEP), known)
         interrupted = patch.object(store, "_charge", side_effect=KeyboardInterrupt)
         with interrupted, pytest.raises(KeyboardInterrupt):
-            store.publish("records", STEP, [made(0, STEP)], admitted=bits)
+            store.publish("records", STEP, [made(0, STEP)], counted=bits)
         assert ledger(store, range(5)) == {}
         again = store.admit("records", Span(0, STEP), known)
-        store.publish("records", STEP, [made(0, STEP)], admitted=again)
+        store.publish("records", STEP, [made(0, STEP)], counted=again)
         assert ledger(store, range(5)) == {1: [(0, 1)]}
 
 
@@ -160,13 +159,13 @@ def test_an_interruption_after_the_commit_loses_nothing(tmp_path: Path) -> None:
             span = Span(start, start + STEP)
             store.append(Batch(stream="records", records=owned(start, [person] * STEP), cut=STEP))
             bits = store.admit("records", span, known)
-            assert bits.all()
+            assert bits.admitted.all()
             number = sum(1 for _ in store.lines())
             with (
                 patch.object(*broken, side_effect=KeyboardInterrupt),
                 pytest.raises(KeyboardInterrupt),
             ):
-                store.publish("records", span.stop, [made(number, span.stop)], admitted=bits)
+                store.publish("records", span.stop, [made(number, span.stop)], counted=bits)
             assert not any(take_step(store, [person] * STEP, known))
 
 
@@ -179,14 +178,14 @@ def test_a_full_disk_admits_nobody(tmp_path: Path) -> None:
     bits = store.admit("records", Span(STEP, 2 * STEP), known)
     store._db.execute(f"PRAGMA max_page_count={pages}")
     with pytest.raises(StoreError, match="disk is full"):
-        store.publish("records", 2 * STEP, [made(1, 2 * STEP)], admitted=bits)
+        store.publish("records", 2 * STEP, [made(1, 2 * STEP)], counted=bits)
     store.close()
     with closing(FolderStore(folder, segment_records=32)) as store:
         assert ledger(store, range(STEP)) == {each: [(0, 1)] for each in range(STEP)}
         assert store.done("records") == STEP
         again = store.admit("records", Span(STEP, 2 * STEP), known)
-        assert np.array_equal(again, bits)
-        store.publish("records", 2 * STEP, [made(1, 2 * STEP)], admitted=again)
+        assert np.array_equal(again.admitted, bits.admitted)
+        store.publish("records", 2 * STEP, [made(1, 2 * STEP)], counted=again)
         assert ledger(store, range(STEP)) == {each: [(0, 2)] for each in range(STEP)}
 
 
@@ -194,13 +193,13 @@ def test_only_what_was_decided_is_published(tmp_path: Path) -> None:
     known = PLANS["fading"]()
     with closing(new_store(tmp_path)) as store:
         store.append(Batch(stream="records", records=owned(0, [1] * STEP), cut=STEP))
-        bits = np.ones(STEP, np.bool_)
+        bits = AdmittedStep(Span(0, STEP), np.ones(STEP, np.bool_))
         with pytest.raises(StoreError, match="the step was not admitted"):
-            store.publish("records", STEP, [made(0, STEP)], admitted=bits)
+            store.publish("records", STEP, [made(0, STEP)], counted=bits)
         store.admit("records", Span(0, STEP), known)
-        bits[0] = False
+        bits.admitted[0] = False
         with pytest.raises(StoreError, match="the step was not admitted"):
-            store.publish("records", STEP, [made(0, STEP)], admitted=bits)
+            store.publish("records", STEP, [made(0, STEP)], counted=bits)
         assert store.done("records") == 0
 
 
@@ -215,9 +214,9 @@ def test_a_person_above_the_contributions_is_refused_whatever_decided(
         yes = np.ones(1, np.int8)
         with patch.object(type(known.compact), "decide", return_value=yes):
             bits = store.admit("records", Span(STEP, 2 * STEP), known)
-        assert bits.all()
+        assert bits.admitted.all()
         with pytest.raises(LedgerError):
-            store.publish("records", 2 * STEP, [made(1, 2 * STEP)], admitted=bits)
+            store.publish("records", 2 * STEP, [made(1, 2 * STEP)], counted=bits)
         assert ledger(store, range(3)) == {1: [(0, 1)]}
 
 

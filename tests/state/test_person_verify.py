@@ -23,10 +23,9 @@ from tidegate.privacy import LedgerError
 from tidegate.privacy.compact import Compact, Decisions, States
 from tidegate.state import segments
 from tidegate.state.database import PAGE
-from tidegate.state.person_key import FILE, check_value
 from tidegate.state.person_log import PersonLog
-from tidegate.state.person_rows import unpacked
-from tidegate.state.person_runs import Run, merged, sorted_owners, step_digest
+from tidegate.state.person_rows import Run, merged, sorted_owners, step_digest, unpacked
+from tidegate.state.protected import FILE, check_value
 
 Change = Callable[[Run], Run]
 

@@ -24,7 +24,7 @@ from tidegate.release import (
 )
 from tidegate.release import export_formats as files
 from tidegate.schedule import Fading, SlidingWindow
-from tidegate.state.verify_noise import problems_of_card
+from tidegate.state.verify_published import problems_of_card
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RANGE = (-60.0, 180.0)

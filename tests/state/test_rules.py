@@ -14,7 +14,7 @@ from tidegate.gate import Gate
 from tidegate.learn.rules import RULES
 from tidegate.release import Card
 from tidegate.state.durable_run import DurableRun
-from tidegate.state.verify_noise import problems_of_card
+from tidegate.state.verify_published import problems_of_card
 
 GATES: dict[str, dict[str, Any]] = {
     "pure, survey and scores": {

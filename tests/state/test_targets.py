@@ -24,7 +24,7 @@ from tidegate.release.markdown import to_markdown
 from tidegate.run.config import ConfigError
 from tidegate.state.status import public_status
 from tidegate.state.verification import verify
-from tidegate.state.verify_noise import problems_of_card
+from tidegate.state.verify_published import problems_of_card
 
 LOW, HIGH, STEP = -60.0, 180.0, 1000
 GAUSSIAN = {"epsilon": 8.0, "delta": 1e-6}

@@ -31,7 +31,7 @@ from tidegate.checks import StoreError
 from tidegate.failpoints import UPGRADES
 from tidegate.gate import Gate
 from tidegate.run.config import Config
-from tidegate.state import publish_folder
+from tidegate.state import publish_folder, verify_published
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.layout import LAYOUT, MIGRATIONS, SCHEMA
 from tidegate.state.lock import Lock
@@ -82,7 +82,7 @@ def test_a_state_of_every_layout_goes_on(layout: int, name: str, tmp_path: Path)
         Gate.open(STATE, settings).close()
         with Gate.look(STATE) as gate:
             assert list(verify(gate)) == []
-        assert list(publish_folder.verify(PUBLISHED)) == []
+        assert list(verify_published.verify(PUBLISHED)) == []
         grow(tmp_path, FIRST, FIRST + MORE)
         run(tmp_path, settings)
         with Gate.look(STATE) as gate:
@@ -94,7 +94,7 @@ def test_a_state_of_every_layout_goes_on(layout: int, name: str, tmp_path: Path)
             assert not any("spelling" in release.card for release in gate.releases())
             for stream in gate.streams:  # a batch of a known name is not taken twice
                 assert gate.store.count(stream) == FIRST + MORE + 2
-        assert list(publish_folder.verify(PUBLISHED)) == []
+        assert list(verify_published.verify(PUBLISHED)) == []
         assert publish_folder.newest_published(PUBLISHED) == len(new) - 1
 
 

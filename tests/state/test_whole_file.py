@@ -16,7 +16,7 @@ from tidegate.failpoints import EXPORTS
 from tidegate.gate import Gate
 from tidegate.release import export_formats
 from tidegate.run.config.tables import Locations
-from tidegate.state import publish_folder
+from tidegate.state import verify_published
 from tidegate.state.folder_store import FolderStore
 from tidegate.whole_file import UNFINISHED, delete_unfinished, read_whole, write_whole
 
@@ -127,7 +127,7 @@ def test_links_in_the_publish_folder_lead_nowhere(tmp_path: Path) -> None:
     assert not (out / "000001.md").is_symlink()
     with Gate.look(state) as gate:
         assert len(list(gate.releases())) == 4
-    assert not list(publish_folder.verify(out))
+    assert not list(verify_published.verify(out))
 
 
 def test_a_gate_deletes_what_a_killed_one_left_in_its_publish_folder(tmp_path: Path) -> None:

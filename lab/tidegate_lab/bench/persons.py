@@ -25,7 +25,7 @@ from tidegate import Config, Gate
 from tidegate.learn import slot_weights as learn_weights
 from tidegate.learn.learner import Trainer
 from tidegate.sources import raw_batch
-from tidegate.state import person_ids
+from tidegate.state import protected
 from tidegate.state.folder_store import FolderStore
 from tidegate.state.person_log import PersonLog
 from tidegate_lab.bench.table import say, show, yes
@@ -83,7 +83,7 @@ class Timed:
 
 PARTS = [
     ("training", Trainer, "train"),
-    ("keyed ids", person_ids, "owners_of"),
+    ("keyed ids", protected, "owners_of"),
     ("admission", FolderStore, "admit"),
     ("admission", PersonLog, "store"),
     ("admission", PersonLog, "stored"),

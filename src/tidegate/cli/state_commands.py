@@ -30,8 +30,7 @@ from tidegate.release.verdict import (
 )
 from tidegate.schedule.progress import ONLY
 from tidegate.state.ledger_view import LedgerView
-from tidegate.state.person_view import in_words as person_in_words
-from tidegate.state.person_view import paid_by
+from tidegate.state.protected import person_in_words
 from tidegate.state.quality import alarm_in_words
 from tidegate.state.status import behind_in_words, stopped_rows, verdict_row
 from tidegate.state.status import status as status_of
@@ -160,7 +159,7 @@ def ledger(state: Path, record: int | None, person: bool, form: str) -> None:
     whose = read_id() if person else ""
     with Gate.look(state) as gate:
         if person:
-            row = paid_by(gate, whose)
+            row = gate.persons.paid(whose)
             options.answer(row, form, person_in_words(row))
             return
         view = gate.ledger_view()

@@ -22,9 +22,9 @@ from tidegate.state.damage import Problem
 from tidegate.state.inspecting import Consent
 from tidegate.state.opening import marks_of_state
 from tidegate.state.publish_folder import published_in, published_releases
-from tidegate.state.publish_folder import verify as verify_published
 from tidegate.state.verification import Report
 from tidegate.state.verification import verify as problems_of
+from tidegate.state.verify_published import verify as verify_published
 
 FEWEST = 8
 """The fewest characters of a hash to look for: chance cannot match them, but trying 2^32 can."""
@@ -205,7 +205,7 @@ def _token_problems(folder: Path) -> Iterator[Problem]:
 
 def _verify_published(folder: Path, report: Report) -> Checked:
     report("published releases")
-    problems = [Problem(where=str(folder), what=what) for what in verify_published(folder)]
+    problems = list(verify_published(folder))
     hashes = [] if problems else _releases(published_releases(folder))
     sound = (
         f"{len(hashes):,} releases form an unbroken hash chain, their cards state the noise that "

@@ -4,7 +4,7 @@ Proof of person weights: docs/proofs/persons.md.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -175,11 +175,15 @@ class Counted(Protocol):
     def once(self, records: Records, /) -> Records:
         """The records of the step, in which each person counts like one record."""
 
+    def stored(self, store: Callable[[Admitted], str], /) -> str | None:
+        """Have a function store which slots count, if not all do, and return what it says."""
+
 
 class Unowned:
     """Slots that are protected one by one."""
 
     owners: Owners = np.empty((0, 2), np.uint64)
+    admitted: Admitted = np.empty(0, np.bool_)
 
 
 class EveryRecord:
@@ -195,6 +199,9 @@ class EveryRecord:
     def once(self, records: Records, /) -> Records:
         """See `Counted`."""
         return without_owners(records)
+
+    def stored(self, store: Callable[[Admitted], str], /) -> None:
+        """See `Counted`."""
 
 
 UNOWNED, EVERY_RECORD = Unowned(), EveryRecord()
@@ -218,6 +225,10 @@ class AdmittedStep(NamedTuple):
     def once(self, records: Records, /) -> Records:
         """See `Counted`."""
         return once(records, self.admitted)
+
+    def stored(self, store: Callable[[Admitted], str], /) -> str:
+        """See `Counted`."""
+        return store(self.admitted)
 
 
 BITS = 53

@@ -8,8 +8,8 @@ before it.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,10 +47,14 @@ def damage(where: str, what: str) -> Problem:
     return Problem(where, f"{what}: {RESTORE}")
 
 
-def reported(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
+def reported(
+    where: str,
+    problems: Iterator[Problem],
+    explained: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Iterator[Problem]:
     """Yield problems; end with one more if reading fails on the way."""
     try:
-        with readable(where):
+        with readable(where), explained():
             yield from problems
     except StoreError as error:
         yield Problem(where, str(error))

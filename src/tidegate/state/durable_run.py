@@ -23,7 +23,7 @@ from tidegate.data.records import Parts, Piece, Records, Slots
 from tidegate.data.rows import Rows
 from tidegate.learn.learner import Fitted
 from tidegate.learn.preparation import Moments
-from tidegate.learn.slot_weights import EVERY_RECORD, AdmittedStep, Counted, Ownership
+from tidegate.learn.slot_weights import Counted, Ownership
 from tidegate.learn.transform import prepared_on_card
 from tidegate.privacy.noise import Bits
 from tidegate.release import Card, StoredRelease, make_card
@@ -43,6 +43,7 @@ from tidegate.schedule.fit import Arrived
 from tidegate.sources.source import checked_first
 from tidegate.state import publish_folder, quality
 from tidegate.state.damage import SETTINGS, readable, text_digest
+from tidegate.state.protected import protected_by
 from tidegate.state.source_loop import holdouts
 from tidegate.state.stopped import CORRECT, NOBODYS, stop_in
 from tidegate.state.store import ErasedError, Evaluation, FitToStore, Store, StoredSurvey
@@ -211,6 +212,7 @@ class StateSteps:
         self.plan, self.clock = self.settings.plan, clock
         self.progress = self.settings.progress(self)
         self.attempts = Attempts(store)
+        self.protected = protected_by(store, config)
 
     # --- records
 
@@ -255,10 +257,7 @@ class StateSteps:
 
     def admit(self, stream: str, step: Span, /) -> Counted:
         """See `StepStore`."""
-        admission = self.plan.admission
-        if admission is None:
-            return EVERY_RECORD
-        return AdmittedStep(step, self.store.admit(stream, step, admission))
+        return self.protected.admit(stream, step)
 
     def earlier(self, number: int, /) -> EarlierFit:
         """See `StepStore`."""
@@ -283,7 +282,7 @@ class StateSteps:
         """Charge, store and release the fits of a step in one transaction."""
         evaluation: Evaluation | None = step.evaluation
         measured = None if evaluation is None else quality.on_card(evaluation, step.span)
-        surveyed, stored, counted = None, None, step.counted
+        surveyed, stored = None, None
         for each in step.surveys or ():
             stored = StoredSurvey.of(each.survey, each.moments, each.share)
             surveyed = quality.survey_on_card(
@@ -296,7 +295,7 @@ class StateSteps:
             step.after.as_text(self.plan.streams),
             evaluation,
             survey=stored,
-            admitted=counted.admitted if isinstance(counted, AdmittedStep) else None,
+            counted=step.counted,
             erasures=self.attempts.erasures,
         )
         self.after_commit()

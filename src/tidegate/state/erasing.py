@@ -14,7 +14,7 @@ from tidegate.state.erasure import Erasure, OnePerson, Target, one_record
 if TYPE_CHECKING:
     from tidegate.run.engine import Engine
     from tidegate.state.durable_run import DurableRun, StateSteps
-    from tidegate.state.person_ids import PersonIds
+    from tidegate.state.protected import Protected
     from tidegate.state.store import Store
 
 
@@ -55,7 +55,7 @@ class Erasing(ABC):
 
     store: "Store"
     engine: "Engine"
-    persons: "PersonIds"
+    persons: "Protected"
     erasure_requests: ErasureRequests
     _run: "DurableRun"
     _steps: "StateSteps"

@@ -9,14 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from tidegate.checks import StoreError
+from tidegate.checks import StoreError, nothing
 from tidegate.failpoints import failpoint
-from tidegate.state.erasure import ERASED, Chosen, Erasure, Target, erased
-from tidegate.state.erasure_lines import erasure_of, line_of, rows_of
+from tidegate.state.erasure import (
+    ERASED,
+    Chosen,
+    Erasure,
+    Target,
+    erased,
+    erasure_of,
+    line_of,
+    rows_of,
+)
 from tidegate.state.record_log import RecordLog
 from tidegate.state.release_log import ReleaseLog
-from tidegate.state.segments import SegmentFolder
-from tidegate.state.state_database import StateDatabase
 from tidegate.state.store import Segment
 
 Row = tuple[Any, ...]
@@ -31,7 +37,10 @@ class Rewritten:
     counts: Mapping[int, int]  # how many of the slots each target erases, by its index
 
 
-Ready = dict[str, Rewritten | None]
+UNCHANGED = Rewritten((), (), {})
+"""A segment none of whose slots are to be erased: it stays as it is."""
+
+Ready = dict[str, Rewritten]
 """Segments written again, by the names of the old files."""
 
 
@@ -42,17 +51,14 @@ class ErasureLog(RecordLog, ReleaseLog):
     new content. The old files are deleted last: if that is interrupted, the next opening does it.
     """
 
-    def __init__(self, state: StateDatabase, files: SegmentFolder, segment_records: int) -> None:
-        RecordLog.__init__(self, state, files, segment_records)
-        ReleaseLog.__init__(self, state)
-        self._one_at_a_time = threading.Lock()
+    _one_erasure: threading.Lock  # at a time
 
     def erase(
         self,
         targets: Sequence[Target],
         *,
         time: datetime,
-        end_fits: Callable[[], object] | None = None,
+        end_fits: Callable[[], object] = nothing,
     ) -> list[Erasure]:
         """Destroy what is held of records or persons; the slots stay, as unusable ones.
 
@@ -68,7 +74,7 @@ class ErasureLog(RecordLog, ReleaseLog):
         Returns:
             An erasure for each target, in the same order.
         """
-        with self._one_at_a_time:
+        with self._one_erasure:
             self._state.check_writable()
             ready: Ready = {}
             try:
@@ -79,8 +85,7 @@ class ErasureLog(RecordLog, ReleaseLog):
                 if self._state.lock.held:  # rolled back: no row names the new files
                     self._delete(_new_files(ready))
                 raise
-            if end_fits is not None:
-                end_fits()
+            end_fits()
             with self._state.explained():
                 for file in gone:
                     failpoint("erase.unlink")
@@ -99,14 +104,14 @@ class ErasureLog(RecordLog, ReleaseLog):
     def _prepare(self, targets: Sequence[Target], ready: Ready) -> None:
         """Write the new files beside the old ones, without keeping others from the database."""
         for segment in self._touched(targets):
-            if segment.file is None:
+            if not segment.file:
                 continue
             try:
                 ready[segment.file] = self._rewritten(targets, segment)
             except StoreError:
                 if segment in self.held():  # else it was forgotten meanwhile
                     raise
-        if any(ready.values()):
+        if _new_files(ready):
             with self._state.explained():
                 self._files.sync()
 
@@ -122,8 +127,8 @@ class ErasureLog(RecordLog, ReleaseLog):
             else:  # it waits in the database, or arrived just now
                 new = self._rewritten(targets, segment)
                 ready[segment.file or f"{segment.stream} {segment.span.start}"] = new
-                written |= new is not None and segment.file is not None
-            if new is None:
+                written |= bool(new.slots and segment.file)
+            if not new.slots:
                 continue
             stream, start = segment.stream, segment.span.start
             self._state.delete("segments", "stream = ? AND start = ?", stream, start)
@@ -143,7 +148,7 @@ class ErasureLog(RecordLog, ReleaseLog):
             erased_in += self._forgotten(target)
             lines.append(line_of(self._state, history, target.kind, time, erased_in))
             self._state.insert("erasures", lines[-1:])
-        return lines, [segment.file for segment, _ in segments if segment.file is not None]
+        return lines, [segment.file for segment, _ in segments if segment.file]
 
     def _touched(self, targets: Sequence[Target]) -> list[Segment]:
         return [
@@ -152,8 +157,8 @@ class ErasureLog(RecordLog, ReleaseLog):
             if any(each.touches(segment.stream, segment.span) for each in targets)
         ]
 
-    def _rewritten(self, targets: Sequence[Target], segment: Segment) -> Rewritten | None:
-        """A segment without the slots that are to be erased now; None if there are none."""
+    def _rewritten(self, targets: Sequence[Target], segment: Segment) -> Rewritten:
+        """A segment without the slots that are to be erased now."""
         stream, span = segment.stream, segment.span
         (piece,) = self.pieces(stream, span)
         records = piece.load()
@@ -167,8 +172,8 @@ class ErasureLog(RecordLog, ReleaseLog):
                 counts[index] = int(more.sum())
         gone &= ~before
         if not gone.any():
-            return None
-        few = span.size + 1 if segment.file is None else 0  # it stays where it is
+            return UNCHANGED
+        few = 0 if segment.file else span.size + 1  # it stays where it is
         stored = self._written(f"{stream}-{span.start}", erased(records, gone), few)
         slots = tuple((np.flatnonzero(gone) + span.start).tolist())
         counts = {index: count for index, count in counts.items() if count}
@@ -186,14 +191,15 @@ class ErasureLog(RecordLog, ReleaseLog):
 
     def _forgotten(self, target: Target) -> list[Row]:
         """Erase what the quarantine says about a record that is not held any more."""
-        if target.slot is None:
-            return []
-        stream, slot = target.slot
-        old = self._state.rows("quarantine", "stream = ? AND slot = ?", stream, slot)
-        if not old or old[0][2] == ERASED:
-            return []
-        self._mark(stream, [slot])
-        return [(stream, slot, slot + 1, None, 1)]
+        where = "stream = ? AND slot = ? AND reason != ?"
+        held = [
+            (stream, slot)
+            for stream, slot in target.slots
+            if self._state.rows("quarantine", where, stream, slot, ERASED)
+        ]
+        for stream, slot in held:
+            self._mark(stream, [slot])
+        return [(stream, slot, slot + 1, None, 1) for stream, slot in held]
 
     def _delete(self, files: Iterable[str]) -> None:
         with suppress(OSError):  # the next opening deletes them
@@ -202,4 +208,4 @@ class ErasureLog(RecordLog, ReleaseLog):
 
 
 def _new_files(ready: Ready) -> list[str]:
-    return [new.row[5] for new in ready.values() if new is not None and new.row[5]]
+    return [new.row[5] for new in ready.values() if new.slots and new.row[5]]

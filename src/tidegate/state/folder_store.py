@@ -1,22 +1,26 @@
 """The store in a folder: a database for everything that changes together, files for records."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tidegate.checks import StoreError
 from tidegate.data.records import Owners
-from tidegate.learn.slot_weights import UNOWNED, Admitted, Owned, Ownership
+from tidegate.learn.slot_weights import UNOWNED, AdmittedStep, Owned, Ownership
 from tidegate.privacy.admission import Admission
 from tidegate.run.config.tables import Locations
 from tidegate.run.step_admission import STEPS_LISTED, StepAdmission
 from tidegate.schedule import Span
-from tidegate.state import stopped, verify_persons, verify_store
-from tidegate.state.damage import RESTORE, Problem
+from tidegate.state import stopped, verify_store
+from tidegate.state.damage import RESTORE, Problem, reported
 from tidegate.state.erasure_log import ErasureLog
 from tidegate.state.inspecting import Consent, inspect_state
 from tidegate.state.opening import KeyMaker, create_state, open_state
+from tidegate.state.record_log import RecordLog
+from tidegate.state.release_log import ReleaseLog
 from tidegate.state.store import StoppedStep
+from tidegate.state.verify_persons import LedgerOfPersons, leftovers
 
 
 class FolderStore(ErasureLog):
@@ -83,7 +87,10 @@ class FolderStore(ErasureLog):
             opened = create_state(
                 self.folder, config, settings=settings, locations=locations, make_key=make_key
             )
-        super().__init__(*opened, segment_records)
+        state, files = opened
+        RecordLog.__init__(self, state, files, segment_records)
+        ReleaseLog.__init__(self, state)
+        self._one_erasure = threading.Lock()
 
     @property
     def database(self) -> str:
@@ -124,15 +131,15 @@ class FolderStore(ErasureLog):
         owners = self.owners(stream, span)
         return UNOWNED if owners is None else Owned(owners, self._persons.admitted(stream, span))
 
-    def admit(self, stream: str, step: Span, admission: Admission) -> Admitted:
+    def admit(self, stream: str, step: Span, admission: Admission) -> AdmittedStep:
         """Decide which slots of the next step count, from owners alone; `publish` stores it."""
         owners = self.owners(stream, step)
         if owners is None:
             raise StoreError(f"the records of {stream} have no persons: {RESTORE}")
-        return self._persons.admit(stream, step, owners, admission)
+        return AdmittedStep(step, self._persons.admit(stream, step, owners, admission))
 
-    def person_key(self) -> str | None:
-        """The check value of the key of persons; None if records are protected."""
+    def person_key(self) -> str:
+        """The check value of the key of persons; empty if records are protected."""
         return self._persons.key()
 
     def person(self, owner: Owners) -> list[tuple[int, int]]:
@@ -163,11 +170,17 @@ class FolderStore(ErasureLog):
         """Read everything and report what is wrong."""
         return verify_store.problems(self._state, self, self, self._persons)
 
-    def verify_persons(self, admission: Admission | None) -> Iterator[Problem]:
+    def verify_no_persons(self) -> Iterator[Problem]:
+        """Report what is kept about persons, though records are protected."""
+        return leftovers(self._state)
+
+    def verify_persons(self, admission: Admission) -> Iterator[Problem]:
         """Report what is wrong with the ledger of persons, whose admissions this decides."""
-        found = verify_persons.problems(self._state, self, self._persons, admission)
-        with self._state.explained():
-            yield from found
+        return LedgerOfPersons(self, self._state, self._persons, admission).problems()
+
+    def reported(self, problems: Iterator[Problem]) -> Iterator[Problem]:
+        """Yield problems; end with one more if reading fails on the way."""
+        return reported(self.database, problems, self._state.explained)
 
     def close(self) -> None:
         """Close the state once the thread that uses the database has finished."""

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from tidegate.checks import InvalidValueError, StoreError
 from tidegate.run.config.tables import Locations
-from tidegate.state import lock, person_key
+from tidegate.state import lock, protected
 from tidegate.state.damage import RESTORE, readable
 from tidegate.state.database import FILE, Database, SqliteDatabase
 from tidegate.state.layout import LAYOUT, MIGRATIONS, SCHEMA
@@ -36,7 +36,7 @@ from tidegate.whole_file import check_ordinary, open_ordinary
 
 LOG, INDEX = f"{FILE}-wal", f"{FILE}-shm"
 
-FILES = (FILE, LOG, INDEX, f"{FILE}-journal", lock.FILE, ELSEWHERE, person_key.FILE, "tokens.json")
+FILES = (FILE, LOG, INDEX, f"{FILE}-journal", lock.FILE, ELSEWHERE, protected.FILE, "tokens.json")
 """The files of a state that are read by name."""
 
 TABLES = {

@@ -76,8 +76,7 @@ def load(
             "yourself, add trust=True; else ask for the .safetensors file"
         )
     model = _from_joblib(path)
-    if release is not None:
-        _check_number(path, (model.card or {}).get("release"), release)
+    _check_number(path, (model.card or {}).get("release"), release)
     return model
 
 
@@ -108,8 +107,7 @@ def load_release(path: Path | str, release: int | None = None) -> StoredRelease:
         raise InvalidValueError(
             f"{error.filename or path} cannot be read: {why}; check the path"
         ) from None
-    if release is not None:
-        _check_number(path, found.card.get("release"), release)
+    _check_number(path, found.card.get("release"), release)
     return found
 
 
@@ -132,8 +130,8 @@ def _in_folder(folder: Path, number: int | None) -> StoredRelease:
     return read_published(folder, number)
 
 
-def _check_number(path: Path, found: object, wanted: int) -> None:
-    if found != wanted:
+def _check_number(path: Path, found: object, wanted: int | None) -> None:
+    if wanted not in (None, found):
         raise InvalidValueError(
             f"{path} holds release {found}, not {wanted}: leave release out for a file"
         )

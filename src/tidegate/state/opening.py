@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from tidegate.checks import StoreError, json_of, optional_module
 from tidegate.run.config.tables import Locations
-from tidegate.state import person_key
+from tidegate.state import protected
 from tidegate.state.damage import DAMAGED, RESTORE, readable
 from tidegate.state.database import FILE, Database, SqliteDatabase
 from tidegate.state.layout import LAYOUT, MIGRATIONS, SCHEMA, migrate
@@ -73,7 +73,7 @@ class Elsewhere(NamedTuple):
         return made
 
 
-STATE_FILES = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, person_key.FILE}
+STATE_FILES = {FILE, f"{FILE}-wal", f"{FILE}-shm", "segments", "lock", ELSEWHERE, protected.FILE}
 """The files and folders of a state."""
 
 

@@ -6,6 +6,7 @@ made from the rows in the database, and changes only after a commit.
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,55 +16,43 @@ from tidegate.data.records import Owners
 from tidegate.failpoints import failpoint
 from tidegate.learn.slot_weights import Admitted
 from tidegate.privacy.admission import Admission
-from tidegate.privacy.compact import NOBODY, UNKNOWN, UNSURE, YES, Compact
+from tidegate.privacy.compact import NOBODY, UNKNOWN, UNSURE, YES
 from tidegate.privacy.ledger import LedgerError
 from tidegate.release import canonical
 from tidegate.run.step_admission import StepAdmission
 from tidegate.schedule import Span
 from tidegate.state.damage import readable
 from tidegate.state.database import without_pad
-from tidegate.state.person_index import PersonIndex, names_of
-from tidegate.state.person_rows import MAX_UNMERGED_RANGES, PersonRows, RecentSteps, admissions_in
-from tidegate.state.person_runs import (
+from tidegate.state.person_index import PersonIndex, RecentSteps, built, states_after
+from tidegate.state.person_rows import (
     EMPTY,
-    Numbers,
+    MAX_UNMERGED_RANGES,
+    PersonRows,
     Run,
     Words,
+    admissions_in,
     merged,
+    names_of,
+    owner_bytes,
     sorted_owners,
     step_digest,
 )
 from tidegate.state.state_database import StateDatabase
 
-MAX_EAGER_STEPS = 256
-"""A person with more steps than this gets a state when next seen, not when the index is made."""
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Decided:
-    """The admission of a step, which is not stored yet.
-
-    Attributes:
-        stream: The stream of the step.
-        span: Its slots.
-        number: How many steps of all streams came before it.
-        admission: What decided.
-        owners: Whose the slots are.
-        admitted: Which of them count.
-        names: Names of persons in the index whose state changes, ascending.
-        states: Their states after the step.
-        joined: Which of these persons are admitted.
-    """
+    """The admission of a step, which is not stored yet."""
 
     stream: str
-    span: Span
-    number: int
-    admission: Admission
-    owners: Owners
-    admitted: Admitted
-    names: Words
-    states: Words
-    joined: Admitted
+    span: Span  # its slots
+    number: int  # how many steps of all streams came before it
+    admission: Admission  # what decided
+    owners: Owners  # whose the slots are
+    admitted: Admitted  # which of them count
+    names: Words  # of persons in the index whose state changes, ascending
+    states: Words  # their states after the step
+    joined: Admitted  # which of these persons are admitted
 
 
 class PersonLog:
@@ -71,30 +60,42 @@ class PersonLog:
 
     def __init__(self, state: StateDatabase) -> None:
         self._state, self._db = state, state.db
-        self.rows = PersonRows(state)
-        self._index: PersonIndex | None = None
-        self._indexed = 0  # how many steps the index knows
-        self._recent = RecentSteps()
+        self._indexed = -1  # how many steps the index knows; negative before it is read
         self._decided: Decided | None = None
         self._forgot = False  # whether rows were deleted that must be erased
 
+    # what is kept in memory, none of it before the first step of persons
+
+    @cached_property
+    def rows(self) -> PersonRows:
+        """The rows that are stored."""
+        return PersonRows(self._state)
+
+    @cached_property
+    def _recent(self) -> RecentSteps:
+        return RecentSteps()
+
+    @cached_property
+    def _index(self) -> PersonIndex:
+        return PersonIndex()
+
     def reset(self) -> None:
         """Read everything again; call it after a transaction that failed."""
-        self.rows.reset()
-        self._recent.clear()
-        self._index = self._decided = None
+        self._indexed, self._decided = -1, None  # first: an empty index knows nobody
+        for kept in ("rows", "_recent", "_index"):
+            self.__dict__.pop(kept, None)
 
-    def key(self) -> str | None:
-        """The check value of the key; None if records are protected."""
+    def key(self) -> str:
+        """The check value of the key; empty if records are protected."""
         row = self._state.fact("SELECT digest FROM person_key")
-        return None if row is None else str(row[0])
+        return str(row[0]) if row else ""
 
     # --- deciding
 
     def admit(self, stream: str, span: Span, owners: Owners, admission: Admission) -> Admitted:
         """Decide which slots of the next step count, from owners alone; `store` keeps it."""
         number = self._state.totals.steps
-        if self._index is None or self._indexed != number:  # also if a commit was interrupted
+        if self._indexed != number:  # also if a commit was interrupted
             self.reset()
             self._index, self._indexed = built(self.rows, admission.compact), number
         real = (owners[:, 0] | owners[:, 1]) != 0
@@ -129,7 +130,7 @@ class PersonLog:
     ) -> tuple[NDArray[np.int8], Words]:
         """The decisions about some persons from all of their steps, and their states."""
         compact, states = admission.compact, np.full(len(names), UNKNOWN, np.uint64)
-        if admission.period is None:
+        if not admission.period:
             histories = self.rows.histories(names)
         else:  # many, and a bound within the period is enough
             first = number - admission.period + 1
@@ -147,8 +148,8 @@ class PersonLog:
         """Within a transaction, store the admission of a step; return its digests."""
         decided, key = self._decided, self.key()
         if (
-            decided is None
-            or key is None
+            not decided
+            or not key
             or (decided.stream, decided.span) != (stream, span)
             or not np.array_equal(decided.admitted, admitted)
         ):
@@ -191,7 +192,7 @@ class PersonLog:
     def stored(self) -> None:
         """After the commit, let the index know."""
         decided, self._decided = self._decided, None
-        if decided is None or self._index is None:
+        if not decided:
             return
         self._indexed = -1  # until it is complete
         self._index.put(decided.names, decided.states)
@@ -232,7 +233,7 @@ class PersonLog:
         found = []
         for stream, start, stop, text in reversed(rows):
             with readable(f"how many records of {stream} count"):
-                said = {} if text is None else json_of(text)
+                said = json_of(text) if text else {}
                 if "counted" in said:
                     counts = {name: int(said[name]) for name in ("records", "counted")}
                     found.append(StepAdmission(stream=stream, span=Span(start, stop), **counts))
@@ -253,47 +254,11 @@ class PersonLog:
         return list(zip(found.starts.tolist(), found.stops.tolist(), strict=True))
 
 
-def built(rows: PersonRows, compact: Compact) -> PersonIndex:
-    """The index of all persons in some rows."""
-    index = PersonIndex()
-    for run in rows.of_parts():
-        if len(run.owners):
-            index.put(*_states(run, compact))
-    for step, run in rows.of_steps():
-        names = np.unique(names_of(run.owners))
-        index.put(names, compact.after(index.get(names), step))
-    return index
-
-
-def _states(run: Run, compact: Compact) -> tuple[Words, Words]:
-    """The states of persons by their names: one step of each after the other."""
-    which, steps = run.steps()
-    names, persons = np.unique(names_of(run.owners), return_inverse=True)
-    whose = persons[which]
-    if len(names) < len(run.owners):  # owners that share a name are one person
-        whose, steps = np.unique(np.stack([whose, steps]), axis=1)
-    return names, states_after(whose, steps, len(names), compact)
-
-
-def states_after(whose: NDArray[np.intp], steps: Numbers, persons: int, compact: Compact) -> Words:
-    """The states of persons after their steps, which are in order for each; UNKNOWN if many."""
-    counts = np.bincount(whose, minlength=persons)
-    begins = np.cumsum(counts) - counts
-    states = np.zeros(persons, np.uint64)
-    for rank in range(min(int(counts.max(initial=0)), MAX_EAGER_STEPS)):
-        those = np.flatnonzero(counts > rank)
-        states[those] = compact.after(states[those], steps[begins[those] + rank])
-    states[counts > MAX_EAGER_STEPS] = UNKNOWN
-    return states
-
-
 def newest_stopped(state: StateDatabase) -> str | None:
     """The digest of who was admitted in the newest stopped step and those before it, if any."""
     row = state.one("SELECT persons FROM stopped ORDER BY number DESC LIMIT 1")
-    if row is None:
-        return None
     with readable("what the stopped step says about persons"):
-        return str(json_of(row[0])["admitted"])
+        return row and str(json_of(row[0])["admitted"])
 
 
 def _forgets(admission: Admission) -> bool:
@@ -314,7 +279,7 @@ def persons_text(
         counts: Whether it also says how many slots count, and how many have a person. Steps of
             earlier versions do not.
     """
-    slots = hashlib.sha256(np.ascontiguousarray(owners, "<u8").tobytes())
+    slots = hashlib.sha256(owner_bytes(owners))
     slots.update(np.packbits(admitted).tobytes())
     said: dict[str, str | int] = {"admitted": admitted_digest, "key": key}
     said["owners"] = slots.hexdigest()

@@ -1,26 +1,28 @@
 """The rows of the ledger of persons: runs in the database, merged so that a person is in few rows.
 
-Each step adds a row of level 0 with all owners that are admitted in it. When there are many, they
-are merged and divided into parts by the first bits of the owners: rows of level 1. Many rows of a
-part and a level are merged into one of the next level, a few parts at every step. If a period lets
-old steps be forgotten, nothing is merged: the row of a step is deleted.
+A run has owners in order, each with the steps in which it is admitted. Each step adds a row of
+level 0 with all owners that are admitted in it. When there are many, they are merged and divided
+into parts by the first bits of the owners: rows of level 1. Many rows of a part and a level are
+merged into one of the next level, a few parts at every step. If a period lets old steps be
+forgotten, nothing is merged: the row of a step is deleted.
 """
 
 import hashlib
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError
+from tidegate.data.records import Owners
 from tidegate.privacy.admission import Histories
 from tidegate.state.damage import DAMAGED, readable
 from tidegate.state.database import without_pad
-from tidegate.state.person_index import NAME_REST, NAME_SHIFT, names_of
-from tidegate.state.person_runs import PARTS, SHIFT, Numbers, Run, Words, bounds, merged, numbers_in
 from tidegate.state.state_database import StateDatabase
 
 MAX_UNMERGED_RANGES = 2**18
@@ -41,6 +43,181 @@ MAX_RANGES_IN_MEMORY = 2**22
 
 STEPS = (0, 0)
 """The level and the part of the rows of steps."""
+
+PARTS = 256
+"""Owners are divided into so many parts by their first bits, so that no merge is long."""
+
+SHIFT = np.uint64(64 - 8)
+"""What is left of an owner's first word after this shift is its part."""
+
+EDGES = np.arange(1, PARTS, dtype=np.uint64) << SHIFT
+"""The least first word of each part but the first."""
+
+WIDTHS = {1: "u1", 2: "<u2", 4: "<u4"}
+"""How numbers are packed, by the bytes of each."""
+
+NAME_SHIFT = np.uint64(16)
+"""What is left of an owner's first word after this shift is its name in the index: 48 bits."""
+
+NAME_REST = np.uint64(2**16 - 1)
+"""The bits of a first word that its name does not have."""
+
+Numbers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Some owners and the steps in which they are admitted, as ranges that do not touch."""
+
+    owners: Owners  # different ones in ascending order, shape (n, 2)
+    counts: Numbers  # how many ranges each owner has, at least one
+    starts: Numbers  # the first step of each range, of all owners in turn; ascending for each
+    stops: Numbers  # the step after each range
+
+    @classmethod
+    def of_step(cls, owners: Owners, step: int) -> "Run":
+        """The run of different owners in ascending order that are admitted in one step."""
+        n = len(owners)
+        return cls(owners, np.ones(n, np.int64), np.full(n, step), np.full(n, step + 1))
+
+    def pack(self) -> bytes:
+        """The run as bytes."""
+        sizes = np.array([len(self.owners), len(self.starts)], "<u8").tobytes()
+        columns = (self.counts, self.starts, self.stops - self.starts)
+        return b"".join([sizes, owner_bytes(self.owners), *map(_packed, columns)])
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Run":
+        """The run that was packed; ValueError if the bytes are not those of a run."""
+        n, m = map(int, np.frombuffer(data, "<u8", 2))
+        if max(n, m) > len(data):  # numbers that are all the same take no space
+            raise ValueError(m)
+        owners = np.frombuffer(data, "<u8", 2 * n, 16).reshape(n, 2)
+        place = 16 + 16 * n
+        counts, place = _unpacked(data, place, n)
+        starts, place = _unpacked(data, place, m)
+        lengths, place = _unpacked(data, place, m)
+        if place != len(data) or counts.sum() != m:
+            raise ValueError(place)
+        return cls(owners, counts, starts, starts + lengths)
+
+    @cached_property
+    def begins(self) -> Numbers:
+        """Where the ranges of each owner begin, and where all of them end."""
+        return np.concatenate([[0], np.cumsum(self.counts)])
+
+    def slice(self, low: int, high: int) -> "Run":
+        """Some of the owners, by their places."""
+        first, last = self.begins[low], self.begins[high]
+        ranges = self.starts[first:last], self.stops[first:last]
+        return Run(self.owners[low:high], self.counts[low:high], *ranges)
+
+    def copy(self) -> "Run":
+        """A copy that does not keep the rest of a larger run in memory."""
+        ranges = self.starts.copy(), self.stops.copy()
+        return Run(self.owners.copy(), self.counts.copy(), *ranges)
+
+    def parts(self) -> Iterator["Run"]:
+        """All parts in turn."""
+        for low, high in pairwise(bounds(self.owners)):
+            yield self.slice(low, high)
+
+    def between(self, least: Words, most: Words) -> "Run":
+        """The owners whose first word is in any of some ranges, which ascend and are disjoint."""
+        low = np.searchsorted(self.owners[:, 0], least, "left")
+        high = np.searchsorted(self.owners[:, 0], most, "right")
+        places = numbers_in(low, high)
+        counts = self.counts[places]
+        ranges = numbers_in(self.begins[places], self.begins[places] + counts)
+        return Run(self.owners[places], counts, self.starts[ranges], self.stops[ranges])
+
+    def steps(self) -> tuple[NDArray[np.intp], Numbers]:
+        """Every admission: the place of its owner, and the step, in the order of the owners."""
+        whose = np.repeat(np.arange(len(self.owners)), self.counts)
+        return np.repeat(whose, self.stops - self.starts), numbers_in(self.starts, self.stops)
+
+
+EMPTY = Run(np.zeros((0, 2), np.uint64), *(np.zeros(0, np.int64) for _ in range(3)))
+
+
+def merged(runs: Sequence[Run]) -> Run:
+    """The union of runs, whose ranges of one owner do not overlap; in any order of steps."""
+    if not any(len(run.owners) for run in runs):
+        return EMPTY
+    owners = np.concatenate([np.repeat(run.owners, run.counts, axis=0) for run in runs])
+    starts = np.concatenate([run.starts for run in runs])
+    stops = np.concatenate([run.stops for run in runs])
+    order = np.lexsort((starts, owners[:, 1], owners[:, 0]))
+    owners, starts, stops = owners[order], starts[order], stops[order]
+    new = np.ones(len(owners), np.bool_)  # where another owner begins
+    new[1:] = (owners[1:] != owners[:-1]).any(axis=1)
+    if (starts[1:] < stops[:-1])[~new[1:]].any():
+        raise ValueError("an owner is admitted twice in one step")
+    begins = new.copy()  # where another range begins
+    begins[1:] |= starts[1:] != stops[:-1]
+    places = np.flatnonzero(begins)
+    ends = np.append(places[1:], len(owners)) - 1
+    groups = np.cumsum(new)[places] - 1
+    counts = np.bincount(groups, minlength=int(new.sum())).astype(np.int64)
+    return Run(owners[new], counts, starts[places], stops[ends])
+
+
+def sorted_owners(owners: Owners) -> Owners:
+    """Different owners in ascending order."""
+    order = np.argsort(owners[:, 0])
+    ordered = owners[order]
+    same = ordered[1:, 0] == ordered[:-1, 0]
+    if (ordered[1:, 1] != ordered[:-1, 1])[same].any():  # two owners with one first word
+        ordered = owners[np.lexsort((owners[:, 1], owners[:, 0]))]
+    different = np.ones(len(ordered), np.bool_)
+    different[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return ordered[different]
+
+
+def bounds(owners: Owners) -> list[int]:
+    """Where each part of ascending owners begins, and where the last one ends."""
+    return [0, *np.searchsorted(owners[:, 0], EDGES).tolist(), len(owners)]
+
+
+def owner_bytes(owners: Owners) -> bytes:
+    """Owners as bytes, on any machine."""
+    return np.ascontiguousarray(owners, "<u8").tobytes()
+
+
+def step_digest(owners: Owners) -> str:
+    """The digest of the owners that are admitted in a step, in ascending order."""
+    return hashlib.sha256(owner_bytes(owners)).hexdigest()
+
+
+def numbers_in(starts: NDArray[Any], stops: NDArray[Any]) -> Numbers:
+    """All numbers of some ranges, one range after the other."""
+    lengths = stops - starts
+    before = np.cumsum(lengths) - lengths
+    numbers: Numbers = np.arange(lengths.sum()) - np.repeat(before - starts, lengths)
+    return numbers
+
+
+def _packed(numbers: Numbers) -> bytes:
+    """Numbers as their least one, the bytes of each, and what each is above the least."""
+    least = int(numbers.min()) if len(numbers) else 0
+    most = int(numbers.max()) - least if len(numbers) else 0
+    width = next(width for width in (0, *WIDTHS) if most < 256**width)
+    head = least.to_bytes(8, "little", signed=True) + bytes([width])
+    return head if width == 0 else head + (numbers - least).astype(WIDTHS[width]).tobytes()
+
+
+def _unpacked(data: bytes, place: int, n: int) -> tuple[Numbers, int]:
+    """Numbers that were packed, and the place after them."""
+    least, width = int.from_bytes(data[place : place + 8], "little", signed=True), data[place + 8]
+    place += 9
+    if width == 0:
+        return np.full(n, least, np.int64), place
+    values: NDArray[Any] = np.frombuffer(data, WIDTHS[width], n, place)
+    return values.astype(np.int64) + least, place + n * width
+
+
+# --- rows
 
 
 class Place(NamedTuple):
@@ -67,23 +244,21 @@ class PersonRows:
 
     def __init__(self, state: StateDatabase) -> None:
         self._state, self._db = state, state.db
-        self._groups: dict[tuple[int, int], list[Place]] | None = None  # None until they are read
 
     def reset(self) -> None:
         """Read the rows again; call it after a transaction that failed."""
-        self._groups = None
+        self.__dict__.pop("groups", None)
 
-    @property
+    @cached_property
     def groups(self) -> dict[tuple[int, int], list[Place]]:
         """The rows of each level and part, in the order of steps."""
-        if self._groups is None:
-            query = "SELECT level, part, first, last, entries FROM persons"
-            with self._state.explained():
-                rows = self._db.execute(f"{query} ORDER BY level, part, first").fetchall()
-            self._groups = {}
-            for row in rows:
-                self._groups.setdefault((row[0], row[1]), []).append(Place(*row))
-        return self._groups
+        query = "SELECT level, part, first, last, entries FROM persons"
+        with self._state.explained():
+            rows = self._db.execute(f"{query} ORDER BY level, part, first").fetchall()
+        groups: dict[tuple[int, int], list[Place]] = {}
+        for row in rows:
+            groups.setdefault((row[0], row[1]), []).append(Place(*row))
+        return groups
 
     @property
     def places(self) -> list[Place]:
@@ -94,7 +269,7 @@ class PersonRows:
         """The run of a row."""
         query = "SELECT digest, data FROM persons WHERE level = ? AND part = ? AND first = ?"
         row = self._state.one(query, *place[:3])
-        if row is None:
+        if not row:
             raise StoreError(f"{self._db.where}: {DAMAGED}")
         digest, data = row
         with readable("the ledger of persons"):
@@ -218,95 +393,18 @@ def admissions_in(histories: Histories) -> tuple[Numbers, Numbers]:
     return np.repeat(histories.rows, lengths), numbers_in(histories.starts, histories.stops)
 
 
+def names_of(owners: Owners) -> Words:
+    """The name of each owner: its first 6 bytes, as a number.
+
+    Two owners may share a name, and with it an entry. This is safe: the entry has paid for both, so
+    neither is admitted beyond its contributions.
+    """
+    return owners[:, 0] >> NAME_SHIFT
+
+
 def unpacked(digest: str, data: bytes, pad: bytes) -> Run:
     """The run of a row's data, after its pad; ValueError if either is damaged."""
     packed = without_pad(data, pad)
     if hashlib.sha256(packed).hexdigest() != digest:
         raise ValueError(digest)
     return Run.unpack(packed)
-
-
-MAX_CACHED = 2**18
-"""Steps and persons in the cache; beyond that it is emptied, and read again when needed."""
-
-
-class CachedSteps(NamedTuple):
-    """The steps of some persons, by the names of persons in the index."""
-
-    names: Words  # persons whose steps are known, ascending
-    whose: Words  # the person of each step, ascending
-    steps: Numbers  # ascending for each person
-
-    def has(self, names: Words) -> NDArray[np.bool_]:
-        """Which persons are known."""
-        places = np.searchsorted(self.names, names)
-        cached = places < len(self.names)
-        cached[cached] = self.names[places[cached]] == names[cached]
-        return cached
-
-    def plus(self, places: Numbers, whose: Words, steps: Numbers) -> "CachedSteps":
-        """With more steps, inserted at these places."""
-        inserted = np.insert(self.whose, places, whose), np.insert(self.steps, places, steps)
-        return CachedSteps(self.names, *inserted)
-
-    def since(self, first: int) -> "CachedSteps":
-        """Without the steps before one, and the persons who have no others."""
-        recent = self.steps >= first
-        whose = self.whose[recent]
-        return CachedSteps(np.unique(whose), whose, self.steps[recent])
-
-    def learn(self, names: Words, histories: Histories) -> "CachedSteps":
-        """With the steps of persons who were not known."""
-        which, steps = admissions_in(histories)
-        whose = names[which]
-        extended = self.plus(np.searchsorted(self.whose, whose), whose, steps)
-        places = np.searchsorted(self.names, names)
-        return extended._replace(names=np.insert(self.names, places, names))
-
-
-NOBODY = CachedSteps(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
-
-
-class RecentSteps:
-    """The steps of persons within the period; each change is one assignment, so none is torn."""
-
-    def __init__(self) -> None:
-        self._known = NOBODY
-
-    def __len__(self) -> int:
-        return len(self._known.names) + len(self._known.steps)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._known = NOBODY
-
-    def histories(self, names: Words, first: int, read: Callable[[Words], Histories]) -> Histories:
-        """The steps of persons, without those before a first one.
-
-        Args:
-            names: Ascending names.
-            first: The first step of the period.
-            read: Gives the steps of persons who are not known here.
-        """
-        known = self._known
-        if not known.has(names).all():
-            known = known.since(first)
-            new = names[~known.has(names)]
-            known = known.learn(new, read(new))
-        self._keep(known)
-        low = np.searchsorted(known.whose, names, "left")
-        high = np.searchsorted(known.whose, names, "right")
-        persons = np.repeat(np.arange(len(names)), high - low)
-        steps = known.steps[numbers_in(low, high)]
-        recent = steps >= first
-        return histories_of(persons[recent], steps[recent], len(names))
-
-    def add(self, names: Words, step: int) -> None:
-        """Add a step of persons, by ascending names; it is later than all others."""
-        known = self._known
-        names = names[known.has(names)]
-        places = np.searchsorted(known.whose, names, "right")
-        self._keep(known.plus(places, names, np.full(len(names), step)))
-
-    def _keep(self, known: CachedSteps) -> None:
-        self._known = known if len(known.names) + len(known.steps) <= MAX_CACHED else NOBODY

@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.checks import StoreError, json_of
-from tidegate.learn.slot_weights import Admitted
+from tidegate.learn.slot_weights import EVERY_RECORD, Counted
 from tidegate.privacy import Ledger, Line
 from tidegate.release import FIRST, Card, StoredRelease, canonical
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import superseded
 from tidegate.state.damage import RESTORE, after, readable
-from tidegate.state.erasure_lines import after_erasures, place_of
+from tidegate.state.erasure import after_erasures, place_of
 from tidegate.state.person_log import PersonLog
 from tidegate.state.state_database import StateDatabase
 from tidegate.state.stopped import beginning
@@ -72,12 +73,12 @@ class ReleaseLog:
         evaluation: Evaluation | None = None,
         *,
         survey: StoredSurvey | None = None,
-        admitted: Admitted | None = None,
+        counted: Counted = EVERY_RECORD,
         erasures: int | None = None,
     ) -> list[StoredRelease]:
         """Charge a step's survey, evaluation and fits, store the models; set done to `at`.
 
-        If persons are protected, store the admission that `admit` has decided: `admitted`. Models
+        If persons are protected, store the admission that `admit` has decided: `counted`. Models
         that are not released are dropped once they are `superseded`. If `erasures` is given and is
         not the number of erasures now, raise ErasedError.
         """
@@ -101,9 +102,7 @@ class ReleaseLog:
                     evaluation=evaluation,
                     survey_share=None if survey is None else survey.share,
                 )
-                persons = None
-                if admitted is not None:
-                    persons = self._persons.store(stream, span, admitted)
+                persons = counted.stored(partial(self._persons.store, stream, span))
                 self._charge(step, made)
                 self._drop_superseded(stream, [one.line.fit for one in made])
                 number = self._state.totals.steps + 1

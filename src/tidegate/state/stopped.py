@@ -22,7 +22,7 @@ from tidegate.schedule import Span, TwoStream
 from tidegate.schedule.progress import ONLY
 from tidegate.state.damage import BEGINNING, COLUMNS, UNREADABLE, Problem, after, damage, readable
 from tidegate.state.database import Database
-from tidegate.state.erasure_lines import Erasures, Place, after_erasures, place_of
+from tidegate.state.erasure import Erasures, Position, after_erasures, place_of
 from tidegate.state.state_database import StateDatabase
 from tidegate.state.store import SOURCES, STEP, StoppedStep, Store, StoredSurvey, covered, survey_of
 
@@ -236,8 +236,8 @@ def history_problems(database: Database, erasures: Erasures) -> Iterator[Problem
     for place, row in enumerate(rows_of(database), 1):
         number, settings, stream, start, stop, sources, share, survey, kept, persons = row
         step = (1, stream, start, stop, *[None] * 4, sources, None, share, survey, persons)
-        history = erasures.after(history, Place(place - 1, 0))
-        history = erasures.after(after(history, covered(step)), Place(place - 1, 1))
+        history = erasures.after(history, Position(place - 1, 0))
+        history = erasures.after(after(history, covered(step)), Position(place - 1, 1))
         history = after(history, [settings])
         if history != kept or number != place:
             yield damage(f"stopped step {number}", "hash mismatch in the step or its settings")

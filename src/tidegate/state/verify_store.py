@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.checks import StoreError, json_of
 from tidegate.release import FIRST
-from tidegate.state import erasure_lines, segments, stopped
+from tidegate.state import erasure, segments, stopped
 from tidegate.state.damage import (
     COLUMNS,
     DAMAGED,
@@ -18,8 +18,7 @@ from tidegate.state.damage import (
     readable,
     reported,
 )
-from tidegate.state.erasure import has_content
-from tidegate.state.erasure_lines import Erasures, place_of
+from tidegate.state.erasure import Erasures, has_content, place_of
 from tidegate.state.layout import LAYOUT, SCHEMA, sums_of
 from tidegate.state.lock import witness_of
 from tidegate.state.person_log import PersonLog
@@ -39,17 +38,12 @@ def problems(
         _verify_tables(state),
         _verify_segments(state, records),
         row_problems(state, persons),
-        erasure_lines.problems(state),
+        erasure.problems(state),
         _verify_fits(state, releases),
         _verify_history(state),
     )
     for check in checks:
-        yield from reported(state.db.name, _explaining(state, check))
-
-
-def _explaining(state: StateDatabase, check: Iterator[Problem]) -> Iterator[Problem]:
-    with state.explained():
-        yield from check
+        yield from reported(state.db.name, check, state.explained)
 
 
 def _verify_state(state: StateDatabase, records: RecordLog) -> Iterator[Problem]:
@@ -57,7 +51,7 @@ def _verify_state(state: StateDatabase, records: RecordLog) -> Iterator[Problem]
     if head.seal != head.digest():
         yield Problem(state.db.name, DAMAGED)
     witness = state.witness or witness_of(state.folder)
-    if witness is None:
+    if not witness:
         what = "is missing or damaged, so lost transactions would go unnoticed"
         yield Problem("lock", f"{what}; see docs/store.md")
     elif witness.committed > (committed := head.committed):
