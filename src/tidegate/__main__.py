@@ -1,6 +1,6 @@
 """`python -m tidegate` runs the command `tidegate`."""
 
-from tidegate.cli import main
+from tidegate import cli
 
 if __name__ == "__main__":
-    main()
+    cli.main()

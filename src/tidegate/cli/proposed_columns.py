@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
 from tidegate.data.columns import Column, Flag, Number, Time, Vector, column_of
-from tidegate.data.columns.time import CYCLES, ticks
 from tidegate.data.predicted import cut_words
 from tidegate.kinds import values_of
 from tidegate.run.config.example import Proposed, Source, in_toml
@@ -94,7 +93,7 @@ def _by_type(name: str, kind: pa.DataType) -> Proposed:
     if pa.types.is_boolean(kind):
         proposed_kind = "flag"
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        proposed_kind, keys = "time", {"parts": [*CYCLES]}
+        proposed_kind, keys = "time", {"parts": [*Time.cyclic]}
     elif pa.types.is_fixed_size_list(kind):
         proposed_kind, keys = "vector", {"size": kind.list_size, "norm": PLACEHOLDER}
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -139,7 +138,7 @@ def _kind_by_values(  # noqa: PLR0911 (a table of kinds)
         active = varies and not (many and counts)
         return Proposed(name=name, kind="number", keys=_range(numbers), active=active)
     if _all_are(time := Time(name), given):
-        parts = {"parts": _parts(time, given)}
+        parts = {"parts": time.varying_parts(given)}
         return Proposed(name=name, kind="time", keys=parts, active=varies)
     if sum(len(each.split()) for each in texts) > WORDS * len(texts):
         return Proposed(name=name, kind="text", keys={"size": 1024}, active=varies)
@@ -191,13 +190,6 @@ def _numbers(column: Number, values: Sequence[Any]) -> NDArray[np.float64]:
 
 def _whole(numbers: NDArray[np.float64]) -> bool:
     return bool((numbers == np.floor(numbers)).all())
-
-
-def _parts(column: Time, values: Sequence[Any]) -> list[str]:
-    """The parts of a time that vary: dates have no hour."""
-    cells = column.cells(list(values))
-    seconds = cells.values[~cells.gap]
-    return [part for part in CYCLES if np.unique(ticks(part, seconds)).size > 1] or list(CYCLES)
 
 
 def _range(numbers: NDArray[np.float64]) -> dict[str, float]:

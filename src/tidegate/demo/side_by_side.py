@@ -12,14 +12,14 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate import (
+from tidegate.checks import SpentAgainWarning
+from tidegate.demo import demo_state
+from tidegate.demo.demo_state import DriftingStream, Floats, Labels
+from tidegate.estimators import (
     ContinualClassifier,
     PrivateClassifier,
     SlidingWindowClassifier,
 )
-from tidegate.checks import SpentAgainWarning
-from tidegate.demo import demo_state
-from tidegate.demo.demo_state import DriftingStream, Floats, Labels
 from tidegate.gate import Gate
 from tidegate.learn import Softmax, minimize
 from tidegate.picture import Chain, chain_of, new_figure

@@ -16,8 +16,7 @@ from tidegate.learn.learner import LEARNERS
 from tidegate.learn.loss import every_loss
 from tidegate.learn.refit import Fold
 from tidegate.privacy import Paper, Tapered
-from tidegate.release import Card
-from tidegate.release.card import PACKAGES
+from tidegate.release.card import PACKAGES, Card
 from tidegate.schedule import TwoStream
 from tidegate.schedule.protocol import SCHEDULES
 from tidegate.state.damage import HISTORY, SETTINGS
@@ -157,20 +156,25 @@ def rounding(card: Card) -> float:
 
 
 def same(stated: Any, wanted: Any, rounded: float = 0.0) -> bool:
-    """Whether what a card states is what was recomputed; `rounded` is how far floats may differ.
+    """Whether what a card states is what was recomputed; `rounded` is how far measures may differ.
+
+    Without it, a float may differ by the rounding of another NumPy, and what is in a list or a
+    table must be equal.
 
     >>> same(0.1 + 0.2, 0.3), same(0.29, 0.3), same(None, 0.3), same(True, 1.0), same(64, 63)
     (True, False, False, False, False)
     >>> same({"auc": 0.71234, "bins": [1.0]}, {"auc": 0.71235, "bins": [1.0]}, ROUNDED)
     True
+    >>> same([1.0], [1.0 + 1e-15]), same([1.0], [1.0 + 1e-15], ROUNDED)
+    (False, True)
     """
     if type(stated) is not type(wanted):
         return False
-    if isinstance(wanted, dict):
+    if rounded and isinstance(wanted, dict):
         return stated.keys() == wanted.keys() and all(
             same(stated[key], wanted[key], rounded) for key in wanted
         )
-    if isinstance(wanted, list):
+    if rounded and isinstance(wanted, list):
         agree = partial(same, rounded=rounded)
         return len(stated) == len(wanted) and all(map(agree, stated, wanted))
     if isinstance(wanted, float):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.checks import InvalidValueError, StoreError, json_of
-from tidegate.release import canonical
+from tidegate.release.card import canonical
 
 RESTORE = "restore it from a copy, see docs/store.md"
 DAMAGED = f"checksum mismatch; {RESTORE}"

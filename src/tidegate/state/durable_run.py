@@ -26,8 +26,7 @@ from tidegate.learn.preparation import Moments
 from tidegate.learn.slot_weights import Counted, Ownership
 from tidegate.learn.transform import prepared_on_card
 from tidegate.privacy.noise import Bits
-from tidegate.release import Card, StoredRelease, make_card
-from tidegate.release.card import fold_of
+from tidegate.release.card import Card, StoredRelease, fold_of, make_card
 from tidegate.run.config import Config
 from tidegate.run.engine import Engine
 from tidegate.run.executor import (

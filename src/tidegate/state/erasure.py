@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from tidegate.checks import InvalidValueError, json_of, whole
 from tidegate.data.records import Owners, Records, zeroed
 from tidegate.data.rows import Rows
-from tidegate.release import canonical
+from tidegate.release.card import canonical
 from tidegate.schedule import Span
 from tidegate.state.damage import COLUMNS, Problem, after, damage, readable
 from tidegate.state.database import Database

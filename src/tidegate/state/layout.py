@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from tidegate.checks import StoreError, json_of
-from tidegate.release import canonical
+from tidegate.release.card import canonical
 from tidegate.run.config.config import OPERATIONAL
 from tidegate.schedule.fit import RecordFit, superseded
 from tidegate.state.damage import BEGINNING, COLUMNS, DAMAGED, Sums, after

@@ -16,8 +16,8 @@ from tidegate.data.maps import CenterScale, NormClip
 from tidegate.data.predicted import Target
 from tidegate.data.rows import NO_MIX
 from tidegate.learn.transform import Transform
-from tidegate.release import Model, RegressionModel, StoredRelease, export_formats
-from tidegate.release.card import named_columns
+from tidegate.release import Model, RegressionModel, export_formats
+from tidegate.release.card import StoredRelease, named_columns
 from tidegate.release.clipped_regression import ClippedRegression
 from tidegate.state.opening import holds_state
 from tidegate.state.publish_folder import published_in, read_published

@@ -18,7 +18,7 @@ from tidegate.learn.slot_weights import Admitted
 from tidegate.privacy.admission import Admission
 from tidegate.privacy.compact import NOBODY, UNKNOWN, UNSURE, YES
 from tidegate.privacy.ledger import LedgerError
-from tidegate.release import canonical
+from tidegate.release.card import canonical
 from tidegate.run.step_admission import StepAdmission
 from tidegate.schedule import Span
 from tidegate.state.damage import readable

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tidegate.checks import InvalidValueError, StoreError, json_of, refuse
-from tidegate.release import StoredRelease, export_formats
+from tidegate.release import export_formats
+from tidegate.release.card import StoredRelease
 from tidegate.state.store import Store
 from tidegate.whole_file import make_folder, read_whole
 

@@ -26,7 +26,7 @@ from tidegate.learn.survey import settings as survey_settings
 from tidegate.learn.transform import Prepared
 from tidegate.privacy.budget import allowance_of
 from tidegate.privacy.noise import Bits
-from tidegate.release import Card, StoredRelease
+from tidegate.release.card import Card, StoredRelease
 from tidegate.release.verdict import accuracy_alone, verdict
 from tidegate.schedule import Span
 from tidegate.state.store import Evaluation, Step, Store

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tidegate.checks import StoreError, json_of
 from tidegate.learn.slot_weights import EVERY_RECORD, Counted
 from tidegate.privacy import Ledger, Line
-from tidegate.release import FIRST, Card, StoredRelease, canonical
+from tidegate.release.card import FIRST, Card, StoredRelease, canonical
 from tidegate.schedule import RecordFit, Span
 from tidegate.schedule.fit import superseded
 from tidegate.state.damage import RESTORE, after, readable

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.checks import InvalidValueError
-from tidegate.release import StoredRelease
+from tidegate.release.card import StoredRelease
 from tidegate.run.config import Config, file_name
 from tidegate.sources import RawBatch, Source, SourceError
 from tidegate.sources.configured import Follow, shared

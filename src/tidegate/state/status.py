@@ -8,7 +8,7 @@ from tidegate.privacy import Ledger
 from tidegate.privacy.budget import down
 from tidegate.privacy.meaning import meaning, whom
 from tidegate.privacy.person import Protects
-from tidegate.release import described
+from tidegate.release.card import described
 from tidegate.release.verdict import compact, guarded_value, verdict_words
 from tidegate.run.step_admission import status_rows
 from tidegate.schedule.progress import BEHIND

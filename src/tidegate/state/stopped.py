@@ -17,7 +17,9 @@ from tidegate.checks import InvalidValueError, StoreError
 from tidegate.learn.preparation import deviation, stopped_because, stops, whose
 from tidegate.learn.survey import Survey
 from tidegate.privacy.budget import down
-from tidegate.run.config import Config, ConfigError, differences
+from tidegate.run.config.config import Config
+from tidegate.run.config.keys import ConfigError
+from tidegate.run.config.texts import differences
 from tidegate.schedule import Span, TwoStream
 from tidegate.schedule.progress import ONLY
 from tidegate.state.damage import BEGINNING, COLUMNS, UNREADABLE, Problem, after, damage, readable

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.checks import StoreError, check_numbers, exact, json_of, refuse
+from tidegate.checks import Later, StoreError, check_numbers, exact, json_of, refuse
 from tidegate.data.records import Records
 from tidegate.learn.preparation import Moments
 from tidegate.learn.rules import RULES, rules_of
 from tidegate.learn.survey import NO_PAIRS, Survey
 from tidegate.privacy import Budget, Line
 from tidegate.privacy.budget import allowance_of
-from tidegate.release import canonical, seal
-from tidegate.run.config.config import Config
+from tidegate.release.card import canonical, seal
 from tidegate.schedule import RecordFit, SlotWeight, Span
 from tidegate.schedule.plan import Plan, TwoStreamPlan
 from tidegate.state.damage import HISTORY, UNREADABLE, readable
@@ -353,6 +352,10 @@ KEY, PLANNED = "emphasis", "planned"
 SHORT, LONG = f'"{KEY}":"{PLANNED}"', f'"{KEY}":[['
 
 
+configurations = Later("tidegate.run.config.config")
+"""Not needed where the plan is known."""
+
+
 class PlannedWeights:
     """Computes slot weights from the plan in the settings of a state."""
 
@@ -364,7 +367,8 @@ class PlannedWeights:
     def plan(self) -> Plan | TwoStreamPlan:
         """The plan; whoever knows it sets it, so that the settings are not read again."""
         (settings,) = self._database.execute("SELECT settings FROM state").fetchone()
-        return Config.from_json(settings).plan()
+        plan: Plan | TwoStreamPlan = configurations.Config.from_json(settings).plan()
+        return plan
 
     @readable("a fit or its card in the database")
     def fields(self, text: str) -> dict[str, Any]:

@@ -22,8 +22,7 @@ from tidegate.learn.survey import Survey, has_pairs
 from tidegate.learn.transform import prepared_on_card
 from tidegate.privacy import Line
 from tidegate.privacy.budget import allowance_of, down
-from tidegate.release import About, Card, canonical
-from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE
+from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE, About, Card, canonical
 from tidegate.schedule import Span
 from tidegate.state.card_keys import described_alike, differences, rounding, same, unknown
 from tidegate.state.damage import SETTINGS, UNREADABLE, Problem, damage, text_digest

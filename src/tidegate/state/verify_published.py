@@ -28,8 +28,8 @@ from tidegate.privacy import Budget, Line
 from tidegate.privacy.budget import allowance_of, budget_of, down
 from tidegate.privacy.noise import SystemBits
 from tidegate.privacy.person import Protects
-from tidegate.release import FIRST, Card, StoredRelease, export_formats
-from tidegate.release.card import NEIGHBOURS, NOT_PRIVATE, protects_of
+from tidegate.release import export_formats
+from tidegate.release.card import FIRST, NEIGHBOURS, NOT_PRIVATE, Card, StoredRelease, protects_of
 from tidegate.schedule import RecordFit, SlotWeight, Span
 from tidegate.state import publish_folder as published
 from tidegate.state.card_keys import differences, rounding, same, unknown, value_of

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidegate.checks import StoreError, json_of
-from tidegate.release import FIRST
+from tidegate.release.card import FIRST
 from tidegate.state import erasure, segments, stopped
 from tidegate.state.damage import (
     COLUMNS,

@@ -93,6 +93,7 @@ class Time(Column):
     about: ClassVar[str] = "a date or time: its hour, weekday, month and year"
     dtype: ClassVar[Any] = np.int64
     onnx_type: ClassVar[int] = INT64
+    cyclic: ClassVar[Sequence[str]] = tuple(CYCLES)
 
     parts: Sequence[str] = parameter(
         f"what to learn from: some of {', '.join(PARTS)}",
@@ -163,6 +164,13 @@ class Time(Column):
             gap |= np.isin(seconds, list(self.gap_times))
         wrong = (seconds < FIRST) | (seconds > LAST)
         return Cells(np.where(wrong, 0, seconds) if wrong.any() else seconds, gap, wrong & ~gap)
+
+    def varying_parts(self, values: Sequence[object]) -> list[str]:
+        """The cyclic parts in which public values differ: dates have no hour."""
+        cells = self.cells(list(values))
+        seconds = cells.values[~cells.gap]
+        varying = [part for part in CYCLES if np.unique(ticks(part, seconds)).size > 1]
+        return varying or list(CYCLES)
 
     @property
     def packed_width(self) -> int:

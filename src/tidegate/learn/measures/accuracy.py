@@ -1,28 +1,17 @@
 """Accuracy, and what a constant reaches: the share of the most frequent class."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from tidegate.learn.measures.estimates import COVERED_DEVIATIONS, Answers, Estimates, mean_of
+from tidegate.learn.measures.estimates import (
+    COVERED_DEVIATIONS,
+    Answers,
+    Estimates,
+    mean_of,
+    resolved,
+)
 from tidegate.learn.measures.measure import Measure, Percent, Score, exactly, register
-
-
-def resolved(shares: Sequence[Measure]) -> float:
-    """The part of the differences between shares that is not noise, as far as one can tell.
-
-    The largest of noisy shares is too large on average: of five equal ones by more than one
-    deviation. So shares are moved towards each other as far as their known noise suggests.
-
-    >>> round(resolved([Measure(0.7, 0.1), Measure(0.3, 0.1)]), 6)
-    0.75
-    >>> resolved([Measure(0.55, 0.1), Measure(0.45, 0.1)])
-    0.0
-    """
-    apart = sum((share.value - 1 / len(shares)) ** 2 for share in shares)
-    noise = sum(share.deviation**2 for share in shares)
-    return 1 - noise / apart if apart > noise else 0.0
 
 
 @register

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.special import entr, xlogy
 
-from tidegate.learn.measures.accuracy import resolved
 from tidegate.learn.measures.estimates import (
     COVERED_DEVIATIONS,
     Answers,
     BinnedMean,
     Estimates,
     mean_by_class,
+    resolved,
 )
 from tidegate.learn.measures.measure import Measure, Score, exactly, register
 from tidegate.learn.score_cells import MIN_PROBABILITY, Floats

@@ -59,7 +59,7 @@ from tidegate.run.config.tables import (
     RecordsTable,
     SurveyTable,
 )
-from tidegate.run.config.texts import canonical, confirmed, fixed, plain, tables_in, tables_of
+from tidegate.run.config.texts import confirmed, fixed, plain, sorted_json, tables_in, tables_of
 from tidegate.run.settings import BitsByPlace, Settings
 from tidegate.schedule import TwoStream
 from tidegate.schedule.plan import Plan, TwoStreamPlan
@@ -231,7 +231,7 @@ class Config:
 
     def to_json(self) -> str:
         """This configuration as canonical JSON, with defaults filled in."""
-        return canonical(plain(self.complete))
+        return sorted_json(plain(self.complete))
 
     def privacy_json(self) -> str:
         """The settings that affect privacy, as canonical JSON.
@@ -241,7 +241,7 @@ class Config:
         have a digest.
         """
         kept = {name: each for name, each in self.complete.items() if name not in OPERATIONAL}
-        return canonical(plain({name: fixed(each) for name, each in kept.items()}))
+        return sorted_json(plain({name: fixed(each) for name, each in kept.items()}))
 
     @cached_property
     def settings(self) -> Settings:

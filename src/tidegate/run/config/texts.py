@@ -96,8 +96,8 @@ def fixed(value: Any) -> Any:
     return {name: fixed(each) for name, each in kept.items()}
 
 
-def canonical(value: Any) -> str:
-    """A value as JSON text, always the same for the same value."""
+def sorted_json(value: Any) -> str:
+    """A value as JSON text with sorted keys: always the same for the same value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
