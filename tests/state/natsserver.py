@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import secrets
 import shutil
 import socket
 import subprocess
 import sysconfig
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +28,43 @@ class Server:
     """A server with JetStream in a folder; it keeps its port and what it stores when restarted."""
 
     def __init__(self, folder: Path, *options: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"nats://127.0.0.1:{self.port}"
         self._folder, self._options = folder, options
-        self.start()
+        self._name = secrets.token_hex(8)  # another server may have taken the port meanwhile
+        for _ in range(20):
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                self.port = free.getsockname()[1]
+            if self._started():
+                break
+        else:
+            pytest.fail("nats-server does not listen")
+        self.url = f"nats://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Start it, and wait until it listens."""
+        """Start it again on its port, and wait until it listens."""
+        if not any(self._started() for _ in range(20)):
+            pytest.fail("nats-server does not listen on its port again")
+
+    def _started(self) -> bool:
+        """Start it; whether it listens, and not another server in its place."""
         place = ["-a", "127.0.0.1", "-p", str(self.port), "-sd", str(self._folder)]
         self.process = subprocess.Popen(
-            [str(PROGRAM), "-js", *place, *self._options],
+            [str(PROGRAM), "-js", "-n", self._name, *place, *self._options],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         for _ in range(200):
             with socket.socket() as probe:
+                probe.settimeout(10)
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
+                    with suppress(OSError):
+                        if self._name.encode() in probe.recv(2**16):
+                            return True
+            if self.process.poll() is not None:
+                break
             time.sleep(0.05)
-        pytest.fail("nats-server does not listen")
+        self.kill()
+        return False
 
     def kill(self) -> None:
         """End it without a goodbye."""

@@ -1,19 +1,13 @@
-"""What commands take from a state: the release to use, and advice about what is missing."""
+"""What commands take from a state: a release, and advice about what is missing."""
 
 from collections.abc import Iterator
-from pathlib import Path
-
-import click
 
 from tidegate.checks import InvalidValueError
-from tidegate.cli.options import count
 from tidegate.data.owners import WHY_NOBODY
 from tidegate.gate import Gate
 from tidegate.release import StoredRelease
 from tidegate.run.step_admission import warnings
 from tidegate.schedule.progress import ONLY
-from tidegate.state.loading import checked_model, load_release
-from tidegate.state.publish_folder import published_in
 
 
 def waiting(gate: Gate) -> str:
@@ -55,26 +49,6 @@ def unusable(gate: Gate) -> Iterator[str]:
                 f"{count:,} of {of:,} {whose} cannot be used; the first is {first.slot:,}: "
                 f"{first.reason} (do not publish this count){advice * many}"
             )
-
-
-number = click.option(
-    "--release", "number", type=count(least=0), help="Number of the release [newest]."
-)
-
-
-def chosen_model(path: Path, number: int | None) -> StoredRelease:
-    """The release to use. A folder with published releases is never opened as a state.
-
-    Args:
-        path: A state, a published folder, or a .safetensors, .npz or .onnx file.
-        number: The number of the release; None for the newest.
-    """
-    if path.is_dir() and not published_in(path):
-        with Gate.look(path) as gate:
-            return chosen_release(gate, number)
-    release = load_release(path, number)
-    checked_model(path, release)  # the file may come from anyone
-    return release
 
 
 def chosen_release(gate: Gate, number: int | None) -> StoredRelease:

@@ -80,6 +80,11 @@ class Kind(click.Choice[str]):
     def __init__(self) -> None:
         super().__init__([*alone(), TwoStream.kind])
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read the argument; a schedule may have been registered since the command was loaded."""
+        self.choices = (*alone(), TwoStream.kind)
+        return super().convert(value, param, ctx)
+
     def get_missing_message(
         self,
         param: click.Parameter,  # noqa: ARG002

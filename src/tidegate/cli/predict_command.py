@@ -13,7 +13,7 @@ from pyarrow import csv, parquet
 
 from tidegate.checks import refuse
 from tidegate.cli import options
-from tidegate.cli.from_state import chosen_model, number
+from tidegate.cli.chosen_model import chosen_model, number
 from tidegate.cli.options import PATH
 from tidegate.data.columns import Column, TableColumns
 from tidegate.data.columns.table import columns_in

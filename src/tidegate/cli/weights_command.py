@@ -7,7 +7,7 @@ import click
 import numpy as np
 
 from tidegate.cli import options
-from tidegate.cli.from_state import chosen_model, number
+from tidegate.cli.chosen_model import chosen_model, number
 from tidegate.cli.options import PATH, count
 from tidegate.release import Model, RegressionModel
 
