@@ -1,1 +1,1 @@
-"""Running a plan: the settings of a run, resolved once."""
+"""Running a plan: configuration, settings, the order of a step, and engines."""

@@ -1,4 +1,4 @@
-"""The other sections, each a table of typed keys with a method to build its object."""
+"""Sections whose keys do not depend on a kind: typed keys, and a method to build an object."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
