@@ -344,6 +344,30 @@ def test_what_somebody_else_writes_is_noticed_and_not_sealed_in(tmp_path: Path) 
         assert (store.settings(), list(store.verify())) == ("mine", [])
 
 
+def test_a_snapshot_that_cannot_begin_leaves_the_next_seal_right(tmp_path: Path) -> None:
+    with closing(FolderStore(tmp_path / "state", "{}", settings="{}")) as store:
+        store.append(Batch(stream="private", records=records(0, 3)))
+        failing = patch.object(store._db, "begin_reading", side_effect=OSError("cannot begin"))
+        with failing, pytest.raises(StoreError, match="cannot begin"), store.snapshot():
+            pass
+        store.append(Batch(stream="private", records=records(3, 2)))
+    with closing(FolderStore(tmp_path / "state")) as store:
+        assert store.count("private") == 5
+        assert list(store.verify()) == []
+
+
+def test_an_interrupt_after_a_snapshot_leaves_the_next_seal_right(tmp_path: Path) -> None:
+    with closing(FolderStore(tmp_path / "state", "{}", settings="{}")) as store:
+        store.append(Batch(stream="private", records=records(0, 3)))
+        cut = patch.object(store._db, "rollback", side_effect=KeyboardInterrupt)
+        with cut, pytest.raises(KeyboardInterrupt), store.snapshot():
+            pass
+        store._db.rollback()
+        store.append(Batch(stream="private", records=records(3, 2)))
+    with closing(FolderStore(tmp_path / "state")) as store:
+        assert list(store.verify()) == []
+
+
 def test_whoever_writes_forgets_what_was_read() -> None:
     """Other modules write by StateDatabase, or what the lock's holder remembers would be old."""
     known = {

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,18 +23,23 @@ class Database(Protocol):
     errors: type[Exception]  # the base class of the errors that it raises
     pad: bytes  # stored before the records in a row, so that deleting the row erases them
 
+    @abstractmethod
     def connect(self) -> None:
         """Connect."""
 
+    @abstractmethod
     def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
         """Execute a statement and return a cursor over its rows."""
 
+    @abstractmethod
     def executemany(self, query: str, rows: Iterable[Sequence[Any]]) -> object:
         """Execute a statement once for each row of values."""
 
+    @abstractmethod
     def layout(self) -> int:
         """The version of the layout; 0 before `create`."""
 
+    @abstractmethod
     def create(self, schema: str, layout: int) -> None:
         """Within a transaction, create all tables and store the version of their layout."""
 
@@ -42,6 +48,7 @@ class Database(Protocol):
         for statement in schema.split(";"):
             self.execute(statement)
 
+    @abstractmethod
     def set_layout(self, layout: int) -> None:
         """Within a transaction, store a new version of the layout."""
 
@@ -49,15 +56,19 @@ class Database(Protocol):
         """The CREATE statements of its tables; None if the database does not store them."""
         return None
 
+    @abstractmethod
     def begin(self) -> None:
         """Begin a read-write transaction."""
 
+    @abstractmethod
     def begin_reading(self) -> None:
         """Begin a read-only transaction on a snapshot taken now."""
 
+    @abstractmethod
     def commit(self) -> None:
         """Make a transaction durable. If this raises, it may or may not be durable."""
 
+    @abstractmethod
     def rollback(self) -> None:
         """Undo the transaction, if there is one."""
 
@@ -74,15 +85,19 @@ class Database(Protocol):
         """Whether the connection was lost."""
         return False
 
+    @abstractmethod
     def message(self, error: Exception) -> str:
         """The text of an error in one line, without quoting any row."""
 
+    @abstractmethod
     def damaged(self, error: Exception) -> bool:
         """Whether an error means that stored data is corrupt."""
 
+    @abstractmethod
     def open_reader(self) -> "Database":
         """A second, read-only connection, outside any snapshot of this one."""
 
+    @abstractmethod
     def close(self) -> None:
         """Close the connection, if there is one."""
 

@@ -214,6 +214,7 @@ class StateDatabase:
             self.check_writable()
             try:
                 self.db.begin()
+                self._looking = False  # or the database would not have begun
                 if not self.ready:  # a migration changes its tables
                     self._facts.clear()
                 self.sums = self.head.table_sums() if self.ready else Sums()
@@ -237,21 +238,22 @@ class StateDatabase:
         """A context in which all reads see one moment, whatever another process writes."""
         self.witness = witness_of(self.folder)  # first: a gate may commit more meanwhile
         with self.explained():
-            self._looking = True
             self.db.begin_reading()
+            self._looking = True
         try:
             yield
         finally:
+            self._looking = False
             with suppress(self.db.errors):
                 self.db.rollback()
-            self._looking = False
 
     def _seal(self) -> int:
         """Within a transaction, write the head with its new seal; the number of transactions."""
-        head = self.head._replace(committed=self.head.committed + 1, sums=self.sums.text())
-        self.head = head._replace(seal=head.digest())
-        self.db.execute(SET_STATE, self.head[:6])
-        return self.head.committed
+        unsealed = self.head._replace(committed=self.head.committed + 1, sums=self.sums.text())
+        head = unsealed._replace(seal=unsealed.digest())
+        self.head = head
+        self.db.execute(SET_STATE, head[:6])
+        return head.committed
 
     def read_head(self) -> Head:
         """The head as it is stored now."""
