@@ -41,3 +41,27 @@ def test_status_imports_no_scikit_learn(given: dict[str, object], tmp_path: Path
     asked = [sys.executable, "-c", SCRIPT, str(tmp_path / "state")]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr
+
+
+READING = """
+import sys
+import tidegate.serve.parser as parser
+from tidegate.run.config import Config
+from tidegate.serve.bodies import Reader
+before = {name.partition(".")[0] for name in sys.modules}
+config = Config.from_json(sys.argv[1])
+with parser._reading(Reader(config=config)) as ask:
+    body = bytearray(b'{"records": [{"ward": "x", "y": 0}]}')
+    ask(parser.Question("application/json", body, True))
+more = {name.partition(".")[0] for name in sys.modules} - before
+assert not more & {"sklearn", "scipy"}, f"imported: {more}"
+"""
+
+
+def test_a_bounded_reader_has_loaded_what_it_needs() -> None:
+    """Else the first body would pay for the import: with its memory and its time."""
+    given = {**COLUMNS, "columns": [{"kind": "category", "name": "ward", "hash": 8}]}
+    text = Config.of(given).to_json()
+    asked = [sys.executable, "-c", READING, text]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import sklearn.utils  # noqa: F401 (hashed categories need it: loaded before memory is limited)
 from numpy.typing import NDArray
 
 from tidegate.checks import InvalidValueError
