@@ -169,7 +169,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("names", nargs="*", choices=[*WORK, []], metavar="NAME")
     parser.add_argument("--runs", type=int, default=10)
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     print(f"{'seconds, medians':<44}{'other':>9}{'this':>9}{'ratio':>8}")
     for name in given.names or WORK:
         found = [[run(path, name) for path in (given.checkout, HERE)] for _ in range(given.runs)]
